@@ -1,0 +1,157 @@
+"""Everything that can be refused, as one tree.
+
+Each class builds its own sentence: what was wrong, then what to do next. Expected outcomes (stale,
+nothing to do, limited) are values elsewhere, never exceptions. This module knows no other.
+"""
+
+from __future__ import annotations
+
+
+class LcmError(Exception):
+    """The root of every error a user can meet; `str(error)` is fit to be shown as it is."""
+
+
+class InvalidArgument(LcmError):
+    """An argument has a value the operation cannot use."""
+
+    def __init__(self, name: str, problem: str, remedy: str) -> None:
+        self.name = name
+        super().__init__(f"{name}: {problem}. {remedy}")
+
+
+class UnknownSession(LcmError):
+    """No session has that key or number."""
+
+    def __init__(self, wanted: str) -> None:
+        super().__init__(
+            f"There is no session {wanted!r}. lcm_sessions (or `lcm-mcp sessions`) lists those stored; "
+            "lcm_append and prepare_context with append create one."
+        )
+
+
+class NoSession(LcmError):
+    """A call named no session and the store holds none to fall back on."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The store holds no session yet. Import one with `lcm-mcp import FILE`, "
+            "or append to a new one with lcm_append."
+        )
+
+
+class UnknownAddress(LcmError):
+    """An address is well formed but names nothing stored."""
+
+    def __init__(self, address: str, session: str) -> None:
+        super().__init__(
+            f"{address} names nothing in session {session!r}. lcm_list shows its nodes, lcm_grep finds rows."
+        )
+
+
+class MalformedAddress(LcmError):
+    """A text is not an address at all."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"{text[:80]!r} is not an address. Use e104 for a row, #12 for a node, e104..e238 for a range, "
+            "with s7/ in front for another session."
+        )
+
+
+class BadCursor(LcmError):
+    """A cursor was not made by this query, or not by this tool at all."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "cursor: it does not belong to this query. Repeat the query without cursor for its first page, "
+            "then pass next_cursor unchanged with the same arguments."
+        )
+
+
+class AppendConflict(LcmError):
+    """The session moved on since the client last saw it; nothing was written."""
+
+    def __init__(self, expected: str, actual: str) -> None:
+        super().__init__(
+            f"Nothing was appended: the session ends at {actual}, not at {expected}. "
+            "Read what was added since, then append after that."
+        )
+
+
+class MalformedEntry(LcmError):
+    """An entry or message cannot be understood; nothing of its batch was written."""
+
+    def __init__(self, index: int, problem: str) -> None:
+        super().__init__(
+            f"entries[{index}]: {problem}. Nothing was appended. An entry is "
+            '{"role": "user|assistant|tool|system", "content": text or parts}.'
+        )
+
+
+class SettingsError(LcmError):
+    """A setting has an unknown name or a value that cannot hold."""
+
+
+class ImportRefused(LcmError):
+    """A file cannot be imported as what it was said or found to be."""
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {problem}. {remedy}")
+
+
+class StoreError(LcmError):
+    """The root of what can go wrong with the database file itself."""
+
+
+class NotAStore(StoreError):
+    """The file is a database, or not even that, of something else."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"{path} is not a store of lcm-mcp. Name another file with --db or LCM_DB.")
+
+
+class StoreTooNew(StoreError):
+    """The file was written by a newer version; opening it could lose what that version knows."""
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        super().__init__(
+            f"{path} has schema version {found}; this version of lcm-mcp knows up to {known}. "
+            "Upgrade lcm-mcp; the file was not touched."
+        )
+
+
+class StoreUnavailable(StoreError):
+    """The file cannot be opened, read or written; SQLite's own word is included."""
+
+    def __init__(self, path: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{path}: {reason}. {remedy}")
+
+
+class StoreBusy(StoreError):
+    """Another process kept the write lock longer than we wait."""
+
+    def __init__(self, path: str, waited_s: float) -> None:
+        super().__init__(
+            f"{path} was locked by another process for {waited_s:g} s; nothing was written. Try again."
+        )
+
+
+class StoreDamaged(StoreError):
+    """A page fails its checksum or the file is malformed."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        super().__init__(f"{path} is damaged ({reason}). Run `lcm-mcp doctor`, and restore a backup if it says so.")
+
+
+class StoreClosed(StoreError):
+    """The store was closed while, or before, it was used."""
+
+    def __init__(self) -> None:
+        super().__init__("The store is closed. Start the command or the server again.")
+
+
+class SummarizerFailed(LcmError):
+    """A summarizer could not be called (network, credentials, time); its answer is not the fault."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"Summarizer {name} failed: {reason}.")

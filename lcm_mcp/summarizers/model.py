@@ -1,0 +1,71 @@
+"""What a summarizer is asked and what it answers.
+
+A summarizer turns a source into a shorter text within a limit. It is told nothing about sessions,
+nodes or windows, and it never touches the store: the ladder decides what becomes of its answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from lcm_mcp.tokens import TokenCount
+from lcm_mcp.transcript.model import Row
+
+Level = Literal[1, 2, 3]
+
+
+@dataclass(frozen=True, slots=True)
+class RowsSource:
+    """Original rows, oldest first: what a leaf covers."""
+
+    rows: Sequence[Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A summary that a parent covers, with the address range of its rows, such as e104..e238."""
+
+    span: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodesSource:
+    """Adjacent summaries, oldest first: what a parent covers."""
+
+    children: Sequence[Child]
+
+
+Source = RowsSource | NodesSource
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call: level 1 preserves details, level 2 wants bullets; target and limit in tokens.
+
+    The answer should be near target_tokens and must not exceed limit_tokens, by tokens.text_tokens.
+    """
+
+    source: Source
+    level: Literal[1, 2]
+    target_tokens: TokenCount
+    limit_tokens: TokenCount
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A summarizer's text and the name of who wrote it, such as "extractive" or a model's id."""
+
+    text: str
+    model: str
+
+
+class Summarizer(Protocol):
+    """Anything that can answer a Request. Raises SummarizerFailed where it cannot be called."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def summarize(self, request: Request) -> Answer: ...

@@ -1,0 +1,158 @@
+"""The values of a transcript: parts, drafts, rows.
+
+A row's content is an ordered tuple of parts, in no provider's form: importers and tools translate
+into these once, wire formats translate out of them. Nothing here touches a database, and nothing
+here drops what it does not know: an unknown block is an Opaque part, an unknown field goes to `extra`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from lcm_mcp.ids import Seq, TextId
+from lcm_mcp.tokens import Size
+
+Role = Literal["user", "assistant", "tool", "system"]
+ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+JsonObject = Mapping[str, Json]
+
+
+def _nothing() -> JsonObject:
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    text: str
+    extra: JsonObject = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A model's reasoning; its signature, where it has one, is in extra["signature"]."""
+
+    text: str
+    extra: JsonObject = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """An image by content: `data` are its raw bytes (never base64), None where they were not loaded."""
+
+    media_type: str
+    sha256: str
+    size_bytes: int
+    width: int | None
+    height: int | None
+    data: bytes | None = field(default=None, repr=False)
+    extra: JsonObject = field(default_factory=_nothing)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A block of a type we do not interpret (documents, server tool blocks …), kept verbatim."""
+
+    raw: Json
+
+    @property
+    def kind(self) -> str:
+        """The block's own word for its type, or "unknown"."""
+        kind = self.raw.get("type") if isinstance(self.raw, dict) else None
+        return kind if isinstance(kind, str) else "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's call; `arguments` is the JSON object sent, or the raw string where it was not JSON."""
+
+    call_id: str
+    name: str
+    arguments: Json
+    extra: JsonObject = field(default_factory=_nothing)
+
+
+ResultPart = Text | Image | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    call_id: str
+    content: tuple[ResultPart, ...]
+    is_error: bool = False
+    extra: JsonObject = field(default_factory=_nothing)
+
+
+Part = Text | Reasoning | ToolCall | ToolResult | Image | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An entry on its way into a transcript, not yet numbered.
+
+    entry_id is the source's own identity (None: the caller has none and a repeat is a new row);
+    message_id is shared by the lines of one model message; at is milliseconds since 1970 UTC.
+    An inactive draft is kept and readable but stands off the active path.
+    """
+
+    role: Role
+    parts: tuple[Part, ...]
+    entry_id: str | None = None
+    message_id: str | None = None
+    at: int | None = None
+    active: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A draft made ready outside any transaction: what the row will store, and what it weighs.
+
+    text is the derived text; payload holds what the text alone cannot give back (None: nothing);
+    digest tells same content from other content under one entry_id.
+    """
+
+    draft: Draft
+    text: str
+    payload: bytes | None
+    images: tuple[Image, ...]
+    size: Size
+    digest: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RowMark:
+    """A row's place and weight, without its content: what planning and paging work on.
+
+    unit and round are the first seq of the unit and the round the row belongs to, as known when it
+    was appended; a later answer to an earlier call may join units (see units.py). before is the
+    weight of the path before this row, upto includes it.
+    """
+
+    seq: Seq
+    prev: Seq
+    unit: Seq
+    round: Seq
+    role: Role
+    before: Size
+    upto: Size
+
+    @property
+    def size(self) -> Size:
+        return self.upto - self.before
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A stored row whole. parts carry image bytes only where the reader asked for them."""
+
+    seq: Seq
+    role: Role
+    at: int
+    entry_id: str | None
+    message_id: str | None
+    text_id: TextId
+    text: str
+    parts: tuple[Part, ...]
