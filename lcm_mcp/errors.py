@@ -140,7 +140,9 @@ class StoreDamaged(StoreError):
     """A page fails its checksum or the file is malformed."""
 
     def __init__(self, path: str, reason: str) -> None:
-        super().__init__(f"{path} is damaged ({reason}). Run `lcm-mcp doctor`, and restore a backup if it says so.")
+        super().__init__(
+            f"{path} is damaged ({reason}). Run `lcm-mcp doctor`, and restore a backup if it says so."
+        )
 
 
 class StoreClosed(StoreError):

@@ -1,0 +1,133 @@
+"""Foreign transcript files: which formats there are, and which one a file is in.
+
+A format is known by its content, never by its name, and by the first record that only it can
+have. A file of no known format is refused with a sentence that says what it looks like and what to
+do; a file of a known one is read to its end, whatever its lines hold. Formats are listed here by
+hand: nothing registers itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from lcm_mcp.errors import ImportRefused
+from lcm_mcp.transcript.blocks import Block
+from lcm_mcp.transcript.importers import claude_code, neutral
+from lcm_mcp.transcript.importers.jsonl import Object, read_objects
+from lcm_mcp.transcript.importers.report import (
+    Entry,
+    Event,
+    ImportReport,
+    Other,
+    SessionFound,
+    Tally,
+    Trouble,
+    tally,
+)
+
+__all__ = [
+    "FORMATS",
+    "Entry",
+    "Event",
+    "Format",
+    "ImportReport",
+    "Other",
+    "SessionFound",
+    "Tally",
+    "Trouble",
+    "detect",
+    "tally",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A format: its reader (path, session key of the caller's choice or None), and its mark."""
+
+    name: str
+    read: Callable[[Path, str | None], Iterator[Event]]
+    is_line: Callable[[Block], bool]
+
+
+FORMATS: dict[str, Format] = {
+    "claude-code": Format("claude-code", claude_code.read, claude_code.is_line),
+    "neutral": Format("neutral", neutral.read, neutral.is_line),
+}
+
+_HEAD_BYTES = 4096
+_EXAMINED_OBJECTS = 200
+# A JSON document over several lines, or an array of objects: its inner lines may look like records.
+_DOCUMENT = re.compile(rb"[\[{][ \t]*\r?\n|\[\s*\{")
+_BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"
+_TRANSCRIPT_WANTED = "Name a transcript: a Claude Code session file, or JSON lines of entries"
+# What a file's first bytes tell of it, and what to do then.
+_SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
+    (b"SQLite format 3\0", "it is an SQLite database", "A store is opened with --db, not imported"),
+    (b"\x1f\x8b", "it is compressed (gzip)", "Unpack it first"),
+    (b"PK\x03\x04", "it is a zip archive", "Unpack it first"),
+    (b"\x28\xb5\x2f\xfd", "it is compressed (zstd)", "Unpack it first"),
+    (b"\xff\xfe", "it is text in UTF-16", "Save it as UTF-8 first"),
+    (b"\xfe\xff", "it is text in UTF-16", "Save it as UTF-8 first"),
+)
+
+
+def detect(path: Path) -> str:
+    """The name in FORMATS of the format a file is in. Raises ImportRefused where it is in none."""
+    try:
+        if path.is_dir():
+            raise _refused(path, "it is a directory", "Name the files in it")
+        if path.exists() and not path.is_file():  # opening a pipe would wait for its writer for ever
+            raise _refused(path, "it is no ordinary file", _TRANSCRIPT_WANTED)
+        with path.open("rb") as file:
+            head = file.read(_HEAD_BYTES)
+        _refuse_by_head(path, head)
+        objects = [found.value for found in _first_objects(path)]
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        raise _refused(path, f"it cannot be read ({reason})", "Check the path and its permissions") from error
+    for value in objects:
+        for known in FORMATS.values():
+            if known.is_line(value):
+                return known.name
+    raise _refused(path, _appearance(head, objects), _TRANSCRIPT_WANTED)
+
+
+def _first_objects(path: Path) -> Iterator[Object]:
+    return (found for found in islice(read_objects(path), _EXAMINED_OBJECTS) if isinstance(found, Object))
+
+
+def _refuse_by_head(path: Path, head: bytes) -> None:
+    if not head:
+        raise _refused(path, "it is empty", _TRANSCRIPT_WANTED)
+    for signature, problem, remedy in _SIGNATURES:
+        if head.startswith(signature):
+            raise _refused(path, problem, remedy)
+    if _DOCUMENT.match(head.lstrip(_BEFORE_TEXT)):
+        remedy = "Write each of its entries on a line of its own"
+        raise _refused(path, "it is one JSON document, not JSON lines", remedy)
+
+
+def _appearance(head: bytes, objects: list[Block]) -> str:
+    """What a file that is in no known format looks like."""
+    if objects:
+        kind = objects[0].get("type")
+        mark = f"type {kind[:40]!r}" if isinstance(kind, str) else f"keys {_named(objects[0])}"
+        return f"it is JSON lines of an unknown kind (the first object has {mark})"
+    if b"\0" in head:
+        return "it is a binary file"
+    begin = head.lstrip(_BEFORE_TEXT)
+    if not begin:
+        return "it holds nothing but blanks"
+    return "it holds no whole line of JSON" if begin.startswith(b'{"') else "it is not JSON lines at all"
+
+
+def _named(value: Block) -> str:
+    return ", ".join(key[:40] for key in sorted(value)[:6]) or "none"
+
+
+def _refused(path: Path, problem: str, remedy: str) -> ImportRefused:
+    return ImportRefused(str(path), problem, f"{remedy}.")

@@ -1,0 +1,42 @@
+# `make demo` and `make test` are all it takes, on a machine with python3 >= 3.11 and make.
+# Everything goes into .venv; a second run installs nothing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format clean
+
+demo: $(VENV)/.installed
+	@$(BIN)/lcm-mcp demo
+
+test: lint
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV)
+
+# Installed editable, so that the tree as it is runs; pyproject.toml alone asks for a new install.
+$(VENV)/.installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("python3 >= 3.11 is needed, this is " + sys.version.split()[0] + ": make PYTHON=python3.12 …")'
+	@echo "Installing into $(VENV) (the first time takes a minute) …"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install 'pip>=25.1'
+	@$(PIP) install --editable .
+	@touch $@
+
+# Dependency groups need the pip of the step before.
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@echo "Installing what the tests need …"
+	@$(PIP) install --group dev
+	@touch $@

@@ -1,0 +1,90 @@
+"""What every command shares: the global options, and a service that lives as long as one call.
+
+The global options may stand before or after the command's name. Nothing here prints an answer, and
+no command opens a store by another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from lcm_mcp.service import Service
+    from lcm_mcp.settings import Settings
+
+T = TypeVar("T")
+Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
+
+CLOSING_S = 5.0
+
+
+@dataclass(slots=True)
+class Call:
+    """The global options as given; None where the layers below decide."""
+
+    db: Path | None = None
+    session: str | None = None
+    quiet: bool = False
+
+    def settings(self, **overrides: object) -> Settings:
+        from lcm_mcp.settings import load_settings
+
+        return load_settings({"db": self.db, "session": self.session, **overrides})
+
+    def run(self, work: Callable[[Service], Awaitable[T]], **overrides: object) -> T:
+        """Open the store that the settings name, do the work, close it whatever happens."""
+        return run_on(self.settings(**overrides), work)
+
+
+pass_call = click.make_pass_decorator(Call, ensure=True)
+
+
+def run_on(settings: Settings, work: Callable[[Service], Awaitable[T]]) -> T:
+    """Do the work on the store of these settings, then close it."""
+    import anyio
+
+    from lcm_mcp.service import Service
+
+    async def whole() -> T:
+        service = Service.open(settings)
+        try:
+            return await work(service)
+        finally:
+            # A cancelled call (Ctrl-C) must still close its store, but may not hang in doing so.
+            with anyio.move_on_after(CLOSING_S, shield=True):
+                await service.close()
+
+    return anyio.run(whole)
+
+
+def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
+    # Written only where given: the option's absence after the command must not undo it before.
+    if value is not None and param.name is not None:
+        setattr(ctx.ensure_object(Call), param.name, value)
+
+
+_SHARED = (
+    click.option("--quiet", is_flag=True, default=None, callback=_keep, expose_value=False, help="No notes."),
+    click.option(
+        "--session", metavar="S", callback=_keep, expose_value=False, help="The session: its key, or s7."
+    ),
+    click.option(
+        "--db",
+        type=click.Path(dir_okay=False, path_type=Path),
+        callback=_keep,
+        expose_value=False,
+        help="The store's file.",
+    ),
+)
+
+
+def shared_options(function: Decorated) -> Decorated:
+    """Let a command take --db, --session and --quiet."""
+    for option in _SHARED:
+        function = option(function)
+    return function

@@ -1,0 +1,106 @@
+"""The command dag: the nodes of a session as a tree, each under the node that condensed it.
+
+A node that stands under several parents is shown under each. It writes nothing to the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import click
+
+from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.output import console, json_option, print_json, styled
+from lcm_mcp.cli.text import count, one_line, shorten
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.tree import Tree
+
+    from lcm_mcp.service import Service
+    from lcm_mcp.service.answers import NodeLine
+
+_PAGE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Dag:
+    """All nodes of a session, and the children of each that has some."""
+
+    session: str
+    nodes: tuple[NodeLine, ...]
+    children: dict[str, tuple[str, ...]]
+    note: str | None
+
+    def roots(self) -> list[NodeLine]:
+        """Nodes under no other, in the order of the rows they cover."""
+        covered = {child for children in self.children.values() for child in children}
+        return [node for node in self.nodes if node.id not in covered]
+
+
+async def read_dag(service: Service, session: str | None) -> Dag:
+    page = await service.list_nodes(session=session, limit=_PAGE)
+    nodes, note = list(page.nodes), page.note
+    while page.next_cursor is not None:
+        page = await service.list_nodes(session=session, limit=_PAGE, cursor=page.next_cursor)
+        nodes += page.nodes
+    children: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        if node.depth > 0:
+            described = (await service.describe(node.id, session)).node
+            children[node.id] = () if described is None else described.children
+    return Dag(page.session, tuple(nodes), children, note)
+
+
+@click.command("dag")
+@json_option
+@shared_options
+@pass_call
+def dag_command(call: Call, as_json: bool) -> None:
+    """The summary nodes as a tree: parents above what they condense, leaves above their rows."""
+    dag = call.run(lambda service: read_dag(service, call.session))
+    if as_json:
+        print_json(dag)
+    else:
+        show_dag(console(), dag)
+
+
+def show_dag(out: Console, dag: Dag) -> None:
+    """Draw the tree, and what it comes to."""
+    from rich.tree import Tree
+
+    if not dag.nodes:
+        out.print(styled(one_line(dag.note or "No nodes yet.")))
+        return
+    roots = dag.roots()
+    leaves = [node for node in dag.nodes if node.depth == 0]
+    rows = sum(node.rows for node in leaves)
+    figures = f"{count(len(roots), 'root')} over {count(len(leaves), 'leaf', 'leaves')}, {count(rows, 'row')}"
+    tree = Tree(styled((one_line(dag.session), "bold"), (f"  {figures}", "dim")), guide_style="dim")
+    known = {node.id: node for node in dag.nodes}
+    for root in roots:
+        _grow(tree, root, dag.children, known, out.width)
+    out.print(tree)
+
+
+def _grow(
+    tree: Tree,
+    node: NodeLine,
+    children: Mapping[str, tuple[str, ...]],
+    known: Mapping[str, NodeLine],
+    width: int,
+    level: int = 1,
+) -> None:
+    """Hang a node and all below it; the depth of a DAG is bounded, so the recursion is."""
+    first, last = node.span
+    size = f"  {node.source_tokens:,} → {node.tokens:,} tokens"
+    label = styled((node.id, "bold cyan"), f"  {first}..{last}", (size, "dim"))
+    room = width - 4 * level - len(label.plain) - 3
+    if room >= 16:
+        label.append(f"  {shorten(node.preview, room)}")
+    branch = tree.add(label)
+    for child in children.get(node.id, ()):
+        if child in known:
+            _grow(branch, known[child], children, known, width, level + 1)

@@ -1,0 +1,125 @@
+"""The root command and its ends: which commands there are, and how a call may end.
+
+Done is 0; a refusal or failure is 1 with one line on stderr; wrong usage is 2. Ctrl-C ends with 130
+and a reader that went away with 141, as a shell reports signals. A command's module is imported when
+it is asked for. Only a fault of ours shows a traceback.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import cast
+
+import click
+
+from lcm_mcp import __version__
+from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.errors import LcmError
+
+INTERRUPTED = 130
+READER_GONE = 141
+
+# In the order in which a reader of --help meets them: make a memory, look at it, serve it.
+_COMMANDS = {
+    "import": "importing",
+    "sessions": "reading",
+    "list": "reading",
+    "dag": "dag",
+    "grep": "reading",
+    "describe": "describing",
+    "expand": "reading",
+    "context": "window",
+    "serve": "serving",
+    "doctor": "doctor",
+    "demo": "demo",
+}
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        module = _COMMANDS.get(cmd_name)
+        if module is None:
+            return None
+        loaded = importlib.import_module(f"lcm_mcp.cli.{module}")
+        return cast("click.Command", getattr(loaded, f"{cmd_name}_command"))
+
+
+@click.group(
+    cls=_Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@shared_options
+@click.version_option(__version__, prog_name="lcm-mcp", message="%(prog)s %(version)s")
+@pass_call
+@click.pass_context
+def root(ctx: click.Context, call: Call) -> None:
+    """A memory for agents: whole conversations, and summaries that lead back to every word.
+
+    Without a command: serves MCP over stdio, or, on a terminal, shows what is stored.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    if sys.stdin.isatty():
+        from lcm_mcp.cli.state import show_state
+
+        show_state(call)
+    else:
+        from lcm_mcp.cli.serving import serve_stdio
+
+        serve_stdio(call)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and end the process with its exit code."""
+    try:
+        code = _run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python would flush again on its way out and complain; nobody reads that pipe any more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = READER_GONE
+    sys.exit(code)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        code = root.main(args=arguments, prog_name="lcm-mcp", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return INTERRUPTED
+    except LcmError as error:
+        return _failed(error)
+    except BaseExceptionGroup as group:
+        return _failed_in_a_group(group)
+    return code if isinstance(code, int) else 0
+
+
+def _failed(error: LcmError) -> int:
+    from lcm_mcp.cli.text import one_line
+
+    click.echo(f"lcm-mcp: {one_line(str(error))}", err=True)
+    return 1
+
+
+def _failed_in_a_group(group: BaseExceptionGroup) -> int:
+    """Task groups wrap what happens inside them; a refusal in there is still only a refusal."""
+    known, others = group.split(LcmError)
+    if known is not None and others is None:
+        return _failed(_first(known))
+    if group.split(KeyboardInterrupt)[1] is None:
+        return INTERRUPTED
+    raise group
+
+
+def _first(group: BaseExceptionGroup[LcmError]) -> LcmError:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

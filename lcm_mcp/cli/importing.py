@@ -1,0 +1,164 @@
+"""The command import: files into the store, and an account of what came of each.
+
+The account names every line that could not be understood. A file that is refused does not stop the
+next one, but the command then ends with 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
+from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.errors import ImportRefused
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from lcm_mcp.service import Service
+    from lcm_mcp.service.answers import Imported, ImportOutcome
+    from lcm_mcp.transcript.importers.report import ImportReport
+
+_NAMED_CONFLICTS = 5
+
+
+@click.command("import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["auto", "claude-code", "neutral"]),
+    default="auto",
+    show_default=True,
+    help="auto looks into each file.",
+)
+@click.option("--no-fold", is_flag=True, help="Store the conversation only; make no summaries of it.")
+@json_option
+@shared_options
+@pass_call
+def import_command(call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, as_json: bool) -> None:
+    """Read transcript files; a folder stands for the .jsonl files below it.
+
+    The same file again adds nothing; a longer one adds what is new.
+    """
+    files = [file for path in paths for file in _files(path)]
+    fold = {"foldImports": False} if no_fold else {}
+    outcomes, refused = call.run(lambda service: _import_all(service, call, files, form, not as_json), **fold)
+    if as_json:
+        print_json({"files": outcomes, "refused": [str(error) for error in refused]})
+    if not files:
+        raise click.ClickException("no .jsonl file is below the folders named.")
+    if refused:
+        raise refused[0] if len(refused) == 1 else click.ClickException("\n".join(map(_line, refused)))
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_dir():
+        yield from sorted(path.rglob("*.jsonl"))
+    else:
+        yield path
+
+
+async def _import_all(
+    service: Service, call: Call, files: list[Path], form: str, shown: bool
+) -> tuple[list[ImportOutcome], list[ImportRefused]]:
+    outcomes: list[ImportOutcome] = []
+    refused: list[ImportRefused] = []
+    for file in files:
+        with progress(one_line(file.name), call.quiet) as on_rows:
+            try:
+                outcome = await service.import_file(file, form, call.session, on_rows)
+            except ImportRefused as error:
+                refused.append(error)
+                continue
+        outcomes.append(outcome)
+        if shown and not call.quiet:
+            show_outcome(console(), outcome)
+    return outcomes, refused
+
+
+def _line(error: ImportRefused) -> str:
+    return one_line(str(error))
+
+
+def show_outcome(out: Console, outcome: ImportOutcome) -> None:
+    """Say what was read, kept, left out, not understood and folded; nothing of what did not occur."""
+    from lcm_mcp.cli.show import show_facts
+
+    report = outcome.report
+    out.print(styled((one_line(Path(report.path).name), "bold"), (f"  {report.format}", "dim")))
+    facts = [("read", _read(report)), ("", _contents(report)), ("not stored", _others(report))]
+    facts += _oddities(report)
+    facts += [("kept", _kept(each)) for each in outcome.sessions] or [("kept", "nothing: no message in it")]
+    facts += [("folded", _folded(each)) for each in outcome.sessions]
+    show_facts(out, facts)
+    for line, problem in report.bad:
+        out.print(styled(("  not understood", "yellow"), f"  line {line}: {one_line(problem)}"))
+    if report.bad_lines > len(report.bad):
+        out.print(styled(f"  and {count(report.bad_lines - len(report.bad), 'more line')} not understood"))
+
+
+def _read(report: ImportReport) -> str:
+    messages = ((report.user, "user"), (report.assistant, "assistant"), (report.tool, "tool"))
+    roles = (f"{number:,} {role}" for number, role in (*messages, (report.system, "system")) if number)
+    objects = f"{count(report.lines, 'line')}, {count(report.objects, 'object')}"
+    return f"{objects}: {', '.join(roles) or 'no message'}"
+
+
+def _contents(report: ImportReport) -> str:
+    found = (
+        (report.tool_calls, "tool call", "tool calls"),
+        (report.tool_results, "result", "results"),
+        (report.unanswered, "call without result", "calls without result"),
+        (report.orphans, "result without call", "results without call"),
+        (report.reasoning, "reasoning block", "reasoning blocks"),
+        (report.images, "image", "images"),
+        (report.opaque, "unknown block, kept as it is", "unknown blocks, kept as they are"),
+        (report.sidechain, "message of subagents", "messages of subagents"),
+        (report.compact_summaries, "summary of the client's own", "summaries of the client's own"),
+    )
+    return ", ".join(count(number, one, many) for number, one, many in found if number)
+
+
+def _others(report: ImportReport) -> str:
+    kinds = (f"{number:,} {one_line(kind)}" for kind, number in report.other.items())
+    return f"{', '.join(kinds)} (no messages)" if report.other else ""
+
+
+def _oddities(report: ImportReport) -> list[tuple[str, str]]:
+    glued = f"{count(report.glued, 'object')} stood on a line with another; read all the same"
+    repaired = f"{count(report.repaired, 'line')} held bytes that are no UTF-8; they were replaced"
+    return [
+        ("glued", glued if report.glued else ""),
+        ("repaired", repaired if report.repaired else ""),
+        (
+            "unfinished",
+            "the last line is half written; import again later" if report.unfinished_last_line else "",
+        ),
+    ]
+
+
+def _kept(imported: Imported) -> str:
+    said = [f"{one_line(imported.session)}: {count(imported.rows_added, 'new row')}"]
+    if imported.duplicates:
+        said.append(f"{imported.duplicates:,} known already")
+    if imported.late:
+        said.append(f"{imported.late:,} late, placed after rows that follow them")
+    if imported.conflicts:
+        named = ", ".join(map(one_line, imported.conflicts[:_NAMED_CONFLICTS]))
+        more = ", …" if len(imported.conflicts) > _NAMED_CONFLICTS else ""
+        said.append(f"{count(len(imported.conflicts), 'conflict')}, the first content stands: {named}{more}")
+    return "; ".join(said)
+
+
+def _folded(imported: Imported) -> str:
+    made = imported.folded
+    if made is None or not (made.leaves or made.parents):
+        return ""
+    nodes = f"{count(made.leaves, 'leaf', 'leaves')}, {count(made.parents, 'parent')}"
+    return f"{one_line(imported.session)}: {nodes}; {made.source_tokens:,} → {made.summary_tokens:,} tokens"

@@ -1,0 +1,81 @@
+"""The two ways out: a rich console for a reader, one JSON document for a script.
+
+Stored text reaches a console only through text.clean, and never as markup. JSON carries everything
+as it is stored.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeVar, cast
+
+import click
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+T = TypeVar("T")
+
+ROLE_STYLES = {"user": "green", "assistant": "cyan", "tool": "magenta", "system": "yellow"}
+
+
+def json_option(function: Callable[..., T]) -> Callable[..., T]:
+    """Let a reading command answer in JSON."""
+    option = click.option("--json", "as_json", is_flag=True, help="One JSON document, verbatim.")
+    return option(function)
+
+
+def print_json(answer: object) -> None:
+    """Write an answer of the service as one JSON document."""
+    import orjson
+
+    try:
+        document = orjson.dumps(answer)
+    except TypeError:
+        # Lone surrogates and integers beyond 64 bits are in payloads; JSON can say both, orjson cannot.
+        document = json.dumps(answer, ensure_ascii=True, default=_fields).encode("ascii")
+    click.echo(document)
+
+
+def _fields(answer: object) -> object:
+    if dataclasses.is_dataclass(answer) and not isinstance(answer, type):
+        return {field.name: getattr(answer, field.name) for field in dataclasses.fields(answer)}
+    return str(answer)
+
+
+def console(*, stderr: bool = False) -> Console:
+    """A console that guesses nothing: no markup, no emoji codes, no highlighting of stored text."""
+    from rich.console import Console
+
+    class Plain(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # entry.main gives it its one meaning
+
+    stream = sys.stderr if stderr else sys.stdout
+    return Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+
+
+def styled(*pieces: str | tuple[str, str]) -> Text:
+    """A text of pieces, each plain or with its style; the pieces are already clean."""
+    from rich.text import Text
+
+    return Text.assemble(*pieces)
+
+
+@contextmanager
+def progress(label: str, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+    """A running count of rows on stderr, only where a person watches; None where nobody does."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with console(stderr=True).status(label) as status:
+        yield lambda rows: status.update(f"{label} {rows:,} rows")
+
+
+def role_style(role: str | None) -> str:
+    return ROLE_STYLES.get(cast("str", role), "dim")

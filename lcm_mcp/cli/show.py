@@ -1,0 +1,192 @@
+"""How the service's answers look to a reader, in lines that fit 80 columns.
+
+A renderer prints one answer and asks nothing. Every piece of stored text goes through text.clean or
+one that builds on it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from lcm_mcp.cli.output import role_style, styled
+from lcm_mcp.cli.text import clean, count, one_line, shorten, when
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from lcm_mcp.service.answers import (
+        Expansion,
+        Hit,
+        HitPage,
+        NodeDescription,
+        NodeLine,
+        NodePage,
+        RowDescription,
+        SessionLine,
+        SessionPage,
+    )
+
+
+def show_sessions(out: Console, page: SessionPage) -> None:
+    for line in page.sessions:
+        _show_session(out, line)
+    _show_rest(out, len(page.sessions), page.total, "session", page.next_cursor)
+    _show_notes(out, [page.note] if page.note else [])
+
+
+def _show_session(out: Console, line: SessionLine) -> None:
+    figures = f"{count(line.rows, 'row')}, {line.tokens:,} tokens, {count(line.nodes, 'node')}"
+    title = shorten(line.title or line.key, max(20, out.width - len(line.id) - len(figures) - 4))
+    gap = " " * max(2, out.width - len(line.id) - len(title) - len(figures) - 2)
+    out.print(styled((line.id, "bold cyan"), "  ", title, gap, (figures, "dim")))
+    place = [line.source, *([one_line(line.project)] if line.project else [])]
+    if line.parent is not None:
+        place.append(f"{line.link or 'child'} of {one_line(line.parent)}")
+    place.append(f"{when(line.first_at)} to {when(line.last_at)}" if line.last_at else "empty")
+    out.print(styled("    ", (shorten(" · ".join(place), out.width - 4), "dim")))
+
+
+def show_nodes(out: Console, page: NodePage) -> None:
+    for node in page.nodes:
+        out.print(node_line(node))
+        out.print(styled("    ", shorten(node.preview, out.width - 4)))
+    _show_rest(out, len(page.nodes), page.total, "node", page.next_cursor)
+    _show_notes(out, [page.note] if page.note else [])
+
+
+def node_line(node: NodeLine) -> Text:
+    figures = f"  depth {node.depth}  {span(node.span)}  {count(node.rows, 'row')}"
+    size = f"  {node.source_tokens:,} → {node.tokens:,} tokens"
+    return styled(
+        (node.id, "bold cyan"), figures, (size, "dim"), "" if node.frontier else ("  (covered)", "dim")
+    )
+
+
+def span(first_last: tuple[str, str]) -> str:
+    first, last = first_last
+    return first if first == last else f"{first}..{last}"
+
+
+def show_hits(out: Console, page: HitPage, pattern: str | None = None) -> None:
+    """pattern, where it is literal, is marked in the snippets."""
+    for hit in page.hits:
+        _show_hit(out, hit, pattern)
+    if not page.hits:
+        out.print(styled(f"No match. Searched {one_line(page.searched)}."))
+    if page.near:
+        out.print(styled(("Not matches, but they hold all the words:", "dim")))
+        for hit in page.near:
+            _show_hit(out, hit, None)
+    if not page.complete:
+        out.print(styled((f"The search did not come to its end: {one_line(page.reason or '')}", "yellow")))
+    if page.total is None:
+        more = f"{len(page.hits)} shown of at least {page.at_least:,}."
+        out.print(styled((more, "dim"))) if page.hits else None
+    _show_rest(out, len(page.hits), page.total, "hit", page.next_cursor)
+
+
+def _show_hit(out: Console, hit: Hit, pattern: str | None) -> None:
+    marks = [when(hit.at)]
+    if hit.node is not None:
+        marks.append(f"under {hit.node}")
+    if hit.removed:
+        marks.append("[removed]")
+    if hit.also:
+        marks.append(f"also {', '.join(hit.also[:3])}{'…' if len(hit.also) > 3 else ''}")
+    kind = hit.role or hit.kind
+    out.print(
+        styled((hit.ref, "bold cyan"), "  ", (kind, role_style(hit.role)), ("  " + "  ".join(marks), "dim"))
+    )
+    snippet = styled("    ", one_line(hit.snippet))
+    if pattern is not None:
+        snippet.highlight_regex(re.compile(re.escape(one_line(pattern)), re.IGNORECASE), "bold yellow")
+    out.print(snippet)
+
+
+def show_rows(out: Console, expansion: Expansion) -> None:
+    for row in expansion.rows:
+        place = "" if row.offset == 0 else f"  from character {row.offset:,}"
+        marks = (
+            place + ("  [removed]" if row.removed else "") + ("" if row.complete else "  (to be continued)")
+        )
+        head = styled(
+            (row.ref, "bold cyan"), "  ", (row.role, role_style(row.role)), (f"  {when(row.at)}", "dim")
+        )
+        out.print(head.append(marks, "dim"))
+        # Not wrapped: a line of the conversation stays one line for whoever copies it.
+        out.print(styled(clean(row.text)), soft_wrap=True)
+        for part in row.payload or ():
+            out.print(styled((clean(compact_json(part)), "dim")), soft_wrap=True)
+    if expansion.next_cursor:
+        out.print(styled((f"More: repeat with --cursor {expansion.next_cursor}, or with --all.", "dim")))
+
+
+def compact_json(value: object) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
+
+
+def show_node(out: Console, node: NodeDescription) -> None:
+    frontier = "in the frontier" if node.frontier else "not in the frontier"
+    facts = [
+        ("covers", f"{span(node.span)}, {count(node.rows, 'row')}, {node.source_tokens:,} tokens"),
+        ("size", f"{node.tokens:,} tokens, level {node.level}, by {one_line(node.model)}"),
+        ("tiers", ", ".join(f"{tier.kind} {tier.tokens:,} tokens" for tier in node.tiers)),
+        ("children", ", ".join(node.children) or "none (a leaf)"),
+        ("parents", ", ".join(node.parents) or "none"),
+        ("made", f"{when(node.made_at)}, {frontier}"),
+    ]
+    out.print(styled((node.id, "bold cyan"), f"  depth {node.depth}"))
+    show_facts(out, facts)
+    out.print()
+    out.print(styled(clean(node.text)), soft_wrap=True)
+
+
+def show_row(out: Console, row: RowDescription) -> None:
+    parts = (
+        f"{part.kind} {part.bytes:,} bytes" + (f" ({part.detail})" if part.detail else "")
+        for part in row.parts
+    )
+    facts = [
+        ("time", when(row.at)),
+        ("entry id", one_line(row.entry_id or "none")),
+        ("size", f"{row.tokens:,} tokens, {count(row.characters, 'character')}"),
+        ("parts", "; ".join(map(one_line, parts)) or "none"),
+        ("unit", f"begins at {row.unit}"),
+        ("node", row.node or "none covers it"),
+        ("variants", f"{row.variants} of other content came under its id" if row.variants else ""),
+        ("children", ", ".join(map(one_line, row.child_sessions))),
+        ("removed", "yes: it is off the active path" if row.removed else ""),
+    ]
+    out.print(styled((row.ref, "bold cyan"), "  ", (row.role, role_style(row.role))))
+    show_facts(out, facts)
+
+
+def show_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
+    """Names and values in two columns; a fact without a value is left out."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in facts:
+        if value:
+            table.add_row(f"  {name}", Text(value))
+    out.print(table)
+
+
+def _show_rest(out: Console, shown: int, total: int | None, noun: str, cursor: str | None) -> None:
+    if cursor is None:
+        return
+    known = f"{shown} of {count(total, noun)} shown. " if total is not None else ""
+    out.print(styled((f"{known}More: repeat with --cursor {cursor}", "dim")), soft_wrap=True)
+
+
+def _show_notes(out: Console, notes: Iterable[str]) -> None:
+    for note in notes:
+        out.print(styled((one_line(note), "dim")))

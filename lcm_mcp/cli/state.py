@@ -1,0 +1,52 @@
+"""What `lcm-mcp` alone shows on a terminal: where the store is, what it holds, what to do next.
+
+A store that does not exist is not made by looking for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lcm_mcp import __version__
+from lcm_mcp.cli.call import Call, run_on
+from lcm_mcp.cli.output import console, styled
+from lcm_mcp.cli.show import show_facts, show_sessions
+from lcm_mcp.cli.text import count, one_line
+
+if TYPE_CHECKING:
+    from lcm_mcp.service.answers import SessionPage
+
+_SHOWN = 3
+_FIRST_STEPS = (
+    ("lcm-mcp demo", "see it work on a conversation it ships"),
+    ("lcm-mcp import FILE", "read a Claude Code session (~/.claude/projects/*/*.jsonl)"),
+)
+_NEXT_STEPS = (
+    ("lcm-mcp grep TEXT", "find what was said"),
+    ("lcm-mcp dag", "see the summaries of the last active session"),
+    ("lcm-mcp serve", "what an MCP client runs; see the README for its configuration"),
+    ("lcm-mcp --help", "all commands"),
+)
+
+
+def show_state(call: Call) -> None:
+    settings = call.settings()
+    out = console()
+    page: SessionPage | None = None
+    if settings.db.exists():
+        page = run_on(settings, lambda service: service.sessions(limit=_SHOWN))
+    out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
+    stored = "not made yet" if page is None else count(page.total, "session")
+    show_facts(out, [("store", one_line(str(settings.db))), ("holds", stored)])
+    if page is not None and page.sessions:
+        out.print()
+        for_looking = page if page.next_cursor is None else _without_cursor(page)
+        show_sessions(out, for_looking)
+    out.print()
+    show_facts(out, _NEXT_STEPS if page is not None and page.total else _FIRST_STEPS)
+
+
+def _without_cursor(page: SessionPage) -> SessionPage:
+    from dataclasses import replace
+
+    return replace(page, next_cursor=None, note=None)

@@ -1,0 +1,55 @@
+"""Stored text made fit for a terminal, and numbers and times for a reader.
+
+A transcript holds what programs once printed: colours, cursor movements, titles, bells. Shown as they
+are they would run again, in the reader's terminal. Colours are taken out and every other control
+character becomes a visible picture; line breaks and tabs stay. --json is the verbatim way.
+"""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_VISIBLE: dict[int, str] = (
+    {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
+    | {0x7F: "␡"}
+    | {code: f"<{code:02X}>" for code in range(0x80, 0xA0)}
+    # Marks that reorder what follows can make a text read as another one.
+    | {code: f"<{code:04X}>" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A), 0x2028, 0x2029)}
+    | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+)
+
+
+def clean(text: str) -> str:
+    """The text without anything a terminal would obey."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _COLOUR.sub("", text).replace("\r\n", "\n").translate(_VISIBLE)
+
+
+def one_line(text: str) -> str:
+    """Cleaned, with every run of white space as one space."""
+    return " ".join(clean(text.replace("\r", "\n")).split())
+
+
+def shorten(text: str, characters: int) -> str:
+    """One line of at most so many characters, the last an ellipsis where something was cut."""
+    line = one_line(text)
+    return line if len(line) <= characters else line[: characters - 1].rstrip() + "…"
+
+
+def when(at: str | None) -> str:
+    """Minute precision of an ISO 8601 time, in UTC as stored."""
+    return "" if at is None else at[:16].replace("T", " ")
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share without decimals; what is there but rounds to nothing is <1%."""
+    if whole <= 0 or part <= 0:
+        return "0%"
+    return "<1%" if part * 100 < whole else f"{round(part * 100 / whole)}%"

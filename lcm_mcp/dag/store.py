@@ -1,0 +1,221 @@
+"""Nodes, edges and tiers in the store, the frontier they form, and commits that check what matters.
+
+A node is valid while its last row is on the active path. The frontier at a row is the longest valid node
+that ends there, then the longest that ends just before its first row, and so on back: never an overlap,
+never a hole. A commit compares what it was planned on with what is there and writes nothing if that has
+changed. Functions take a connection and never begin or commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from lcm_mcp.dag.model import MAX_DEPTH, Node, Stale, Summary, Tier, TierKind
+from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.tokens import TokenCount
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.units import Span
+
+_NODE = """SELECT node.id, node.depth, node.first, node.last, node.rows, node.source_tokens, node.made_at,
+    tier.tokens, tier.level
+    FROM node JOIN tier ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary' """
+
+
+def covered_end(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Seq:
+    """The greatest last row of a valid node at or before `upto`; 0 where nothing is covered."""
+    for segment in path.segments():
+        found: int | None = db.execute(
+            "SELECT max(last) FROM node WHERE session = ? AND last BETWEEN ? AND ?",
+            (session, segment.low, min(segment.high, upto)),
+        ).get
+        if found is not None:
+            return Seq(found)
+    return Seq(0)
+
+
+def frontier(
+    db: apsw.Connection, session: SessionId, path: Path, upto: Seq, most: int | None = None
+) -> list[Node]:
+    """The frontier at the covered end at or before `upto`, oldest node first; its newest `most` nodes."""
+    nodes: list[Node] = []
+    end = covered_end(db, session, path, upto)
+    while end > 0 and len(nodes) != most:
+        row = next(
+            db.execute(
+                _NODE
+                + """WHERE node.session = ? AND node.last = ?
+                ORDER BY node.first, node.depth DESC, node.id DESC LIMIT 1""",
+                (session, end),
+            ),
+            None,
+        )
+        if row is None:
+            break
+        nodes.append(Node(*row))
+        end = path.before(nodes[-1].first)
+    nodes.reverse()
+    return nodes
+
+
+def find_node(db: apsw.Connection, session: SessionId, node: NodeId) -> Node | None:
+    row = next(db.execute(_NODE + "WHERE node.session = ? AND node.id = ?", (session, node)), None)
+    return None if row is None else Node(*row)
+
+
+def page(db: apsw.Connection, session: SessionId, depth: int | None, after: NodeId, limit: int) -> list[Node]:
+    """Stored nodes oldest first, of one depth or of all, beyond node `after`."""
+    rows = db.execute(
+        _NODE
+        + """WHERE node.session = ?1 AND node.id > ?2 AND (?3 IS NULL OR node.depth = ?3)
+        ORDER BY node.id LIMIT ?4""",
+        (session, after, depth, limit),
+    )
+    return [Node(*row) for row in rows]
+
+
+def count(db: apsw.Connection, session: SessionId, depth: int | None = None) -> int:
+    found: int = db.execute(
+        "SELECT count(*) FROM node WHERE session = ?1 AND (?2 IS NULL OR depth = ?2)", (session, depth)
+    ).get
+    return found
+
+
+def tiers(db: apsw.Connection, session: SessionId, node: NodeId) -> dict[TierKind, Tier]:
+    """A node's texts by kind; the primary one is always there."""
+    rows: Iterable[tuple[TierKind, str, int, int, str]] = db.execute(
+        """SELECT tier.kind, text.body, tier.tokens, tier.level, tier.model
+            FROM tier JOIN text ON text.id = tier.text WHERE tier.session = ? AND tier.node = ?""",
+        (session, node),
+    )
+    return {
+        kind: Tier(kind, body, TokenCount(tokens), level, model) for kind, body, tokens, level, model in rows
+    }
+
+
+def children(db: apsw.Connection, session: SessionId, node: NodeId) -> list[NodeId]:
+    """A parent's children in order; none for a leaf."""
+    return [
+        NodeId(child)
+        for (child,) in db.execute(
+            "SELECT child FROM edge WHERE session = ? AND node = ? ORDER BY n", (session, node)
+        )
+    ]
+
+
+def parents(db: apsw.Connection, session: SessionId, node: NodeId) -> list[NodeId]:
+    """The nodes that have this one as a child, oldest first."""
+    return [
+        NodeId(parent)
+        for (parent,) in db.execute(
+            "SELECT node FROM edge WHERE session = ? AND child = ? ORDER BY node", (session, node)
+        )
+    ]
+
+
+def with_descendants(db: apsw.Connection, session: SessionId, node: NodeId) -> frozenset[NodeId]:
+    """A node and every node below it."""
+    rows = db.execute(
+        """WITH RECURSIVE below(id) AS (VALUES(?2) UNION
+            SELECT edge.child FROM below JOIN edge ON edge.session = ?1 AND edge.node = below.id)
+            SELECT id FROM below""",
+        (session, node),
+    )
+    return frozenset(NodeId(found) for (found,) in rows)
+
+
+def commit_leaves(
+    db: apsw.Connection,
+    session: SessionId,
+    leaf: Seq,
+    leaves: Sequence[tuple[Span, Summary]],
+    now: int,
+) -> list[Node] | Stale:
+    """Store neighbouring leaves, if the rows before them are still the covered end and they are active."""
+    path = Path(db, session, leaf)
+    before, last = leaves[0][0].before, leaves[-1][0].last
+    if last not in path or covered_end(db, session, path, leaf) != before:
+        return Stale()
+    return [
+        _insert(db, session, 0, span.first, span.last, span.rows, span.tokens, summary, (), now)
+        for span, summary in leaves
+    ]
+
+
+def commit_parent(
+    db: apsw.Connection,
+    session: SessionId,
+    leaf: Seq,
+    nodes: Sequence[Node],
+    summary: Summary,
+    now: int,
+) -> Node | Stale:
+    """Store a parent, if its children are still neighbours in the frontier that ends where they do."""
+    path = Path(db, session, leaf)
+    ids = [node.id for node in nodes]
+    standing = frontier(db, session, path, nodes[-1].last, most=len(nodes))
+    if nodes[-1].last not in path or [node.id for node in standing] != ids:
+        return Stale()
+    depth = nodes[0].depth + 1
+    assert depth <= MAX_DEPTH
+    source = TokenCount(sum(node.tokens for node in nodes))
+    rows = sum(node.rows for node in nodes)
+    return _insert(db, session, depth, nodes[0].first, nodes[-1].last, rows, source, summary, ids, now)
+
+
+def _insert(
+    db: apsw.Connection,
+    session: SessionId,
+    depth: int,
+    first: Seq,
+    last: Seq,
+    rows: int,
+    source_tokens: TokenCount,
+    summary: Summary,
+    below: Sequence[NodeId],
+    now: int,
+) -> Node:
+    number = NodeId(
+        db.execute(
+            "UPDATE session SET next_node = next_node + 1 WHERE id = ? RETURNING next_node - 1", (session,)
+        ).get
+    )
+    tokens, level = summary.primary.tokens, summary.primary.level
+    node = Node(number, depth, first, last, rows, source_tokens, now, tokens, level)
+    db.execute(
+        """INSERT INTO node(session, id, depth, first, last, rows, source_tokens, made_at)
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
+        (session, number, depth, first, last, rows, source_tokens, now),
+    )
+    db.executemany(
+        "INSERT INTO edge(session, node, n, child) VALUES(?, ?, ?, ?)",
+        [(session, number, n, child) for n, child in enumerate(below)],
+    )
+    for tier in (summary.primary, summary.rich):
+        if tier is not None:
+            db.execute("INSERT INTO text(body) VALUES(?)", (tier.text,))
+            db.execute(
+                """INSERT INTO tier(session, node, kind, text, tokens, level, model)
+                    VALUES(?, ?, ?, ?, ?, ?, ?)""",
+                (session, number, tier.kind, db.last_insert_rowid(), tier.tokens, tier.level, tier.model),
+            )
+    return node
+
+
+def unit_border_after(db: apsw.Connection, session: SessionId, path: Path, last: Seq) -> Seq | None:
+    """The row after `last` on the path, if a unit starts there; 0 gives the path's first row."""
+    following = path.after(last)
+    if following is None:
+        return None
+    unit: int = db.execute("SELECT unit FROM row WHERE session = ? AND seq = ?", (session, following)).get
+    return following if last == 0 or unit == following else None
+
+
+def ends_between(db: apsw.Connection, session: SessionId, path: Path, low: Seq, high: Seq) -> list[Seq]:
+    """The last rows of valid nodes from row `low` to row `high`, both included, oldest first."""
+    rows = db.execute(
+        "SELECT DISTINCT last FROM node WHERE session = ? AND last BETWEEN ? AND ? ORDER BY last",
+        (session, low, high),
+    )
+    return [Seq(last) for (last,) in rows if Seq(last) in path]

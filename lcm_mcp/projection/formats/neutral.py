@@ -1,0 +1,54 @@
+"""Our own messages: parts in the neutral JSON that entries are read from, so they read back as sent.
+
+Nothing is left out but empty texts: reasoning, pictures and unknown blocks stand as they are stored,
+and call ids are the stored ones, repeated where the source repeated them (a result answers the nearest
+call before it). Results have the role "tool", several in a row one message. System rows in the middle
+of a conversation are labelled user text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from lcm_mcp.projection.formats.checks import Turn, body_blocks, check_answers, check_turns, values_of
+from lcm_mcp.projection.labels import system_label
+from lcm_mcp.projection.model import Message, Notes
+from lcm_mcp.projection.wire import Block, Dialect, IdRule, Shown
+from lcm_mcp.transcript.blocks import part_to_json
+from lcm_mcp.transcript.model import Image, Part, Role, Text, ToolResult
+
+
+def check(messages: Sequence[Message]) -> list[str]:
+    """Say where turns, calls and results do not follow one another."""
+    faults = check_turns(messages)
+    turns: list[Turn] = []
+    for message in messages:
+        blocks = body_blocks(message.body)
+        calls, results = (values_of(blocks, kind, "call_id") for kind in ("tool_call", "tool_result"))
+        turns.append(Turn(message.role == "assistant", calls, results, waits=message.role == "tool"))
+    return [*faults, *check_answers(turns, "never")]
+
+
+def _show(part: Part, speaker: Role) -> Shown:
+    match part:
+        case Text(""):
+            return Shown(None)
+        case Text(text, extra) if speaker == "system":
+            return Shown(part_to_json(Text(system_label(text), extra)))
+        case _:
+            return Shown(part_to_json(part), Notes(images_as_metadata=_unloaded(part)))
+
+
+def _unloaded(part: Part) -> int:
+    """How many of the part's pictures came without their bytes."""
+    pieces = part.content if isinstance(part, ToolResult) else (part,)
+    return sum(isinstance(piece, Image) and piece.data is None for piece in pieces)
+
+
+def _write(role: str, blocks: Sequence[Block]) -> Block:
+    return {"role": role, "content": [*blocks]}
+
+
+_ROLES: Mapping[Role, str] = {"user": "user", "assistant": "assistant", "tool": "tool", "system": "user"}
+
+DIALECT = Dialect(_ROLES, IdRule("as stored"), _show, _write)

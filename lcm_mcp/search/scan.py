@@ -1,0 +1,203 @@
+"""Searching by reading: rows and summaries of the given sessions, one after the other.
+
+There is one order, that in which texts were stored, so one cursor serves rows and summaries alike. The
+scan is exact in every language and stays as the oracle of any index. It reads until it has its page or
+its time is over, and says truthfully which. Functions take a connection and never write.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import apsw
+
+from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
+from lcm_mcp.search.match import Matcher, Place
+from lcm_mcp.transcript.model import Role
+from lcm_mcp.transcript.path import Path, Segment
+
+CLOCK_EVERY = 64
+"""Candidates read between two looks at the clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look in one session: rows None means all, nodes None means every summary."""
+
+    session: SessionId
+    leaf: Seq
+    rows: Sequence[Segment] | None = None
+    nodes: frozenset[NodeId] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What counts as a hit; since and until are milliseconds since 1970 UTC, both included."""
+
+    matcher: Matcher
+    rows: bool = True
+    summaries: bool = True
+    role: Role | None = None
+    since: int | None = None
+    until: int | None = None
+    include_removed: bool = False
+    newest_first: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A hit: a row has seq and role, a summary has node; text is where the match stands."""
+
+    text_id: TextId
+    session: SessionId
+    kind: Literal["row", "summary"]
+    seq: Seq | None
+    node: NodeId | None
+    role: Role | None
+    at: int
+    removed: bool
+    text: str
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """A page of hits; rows and summaries count what was read, finished tells whether the scan ended."""
+
+    found: tuple[Found, ...]
+    more: bool
+    finished: bool
+    rows: int
+    summaries: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    text_id: int
+    session: SessionId
+    seq: Seq | None
+    node: NodeId | None
+    role: Role | None
+    at: int
+    last: Seq
+    texts: tuple[str, ...]
+
+
+_ROWS = """SELECT row.text, row.seq, row.role, row.at, text.body FROM row JOIN text ON text.id = row.text
+    WHERE row.session = ?1 AND row.seq BETWEEN ?2 AND ?3
+    AND (?4 IS NULL OR row.text {before} ?4) ORDER BY row.seq {direction}"""
+
+_SUMMARIES = """SELECT tier.text, node.id, node.last, node.made_at, text.body, rich_text.body
+    FROM node JOIN tier ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary'
+    JOIN text ON text.id = tier.text
+    LEFT JOIN tier AS rich ON rich.session = node.session AND rich.node = node.id AND rich.kind = 'rich'
+    LEFT JOIN text AS rich_text ON rich_text.id = rich.text
+    WHERE node.session = ?1 AND (?2 IS NULL OR tier.text {before} ?2) ORDER BY tier.text {direction}"""
+
+_LAST_SEQ = Seq(2**62)
+
+
+def scan(
+    db: apsw.Connection,
+    scopes: Sequence[Scope],
+    wanted: Wanted,
+    limit: int,
+    after: TextId | None,
+    seconds: float,
+) -> Scanned:
+    """At most `limit` hits beyond text `after`, in stored order; gives up after `seconds`."""
+    deadline = time.monotonic() + seconds
+    paths = {scope.session: Path(db, scope.session, scope.leaf) for scope in scopes}
+    found: list[Found] = []
+    rows = summaries = 0
+    for candidate in _candidates(db, scopes, wanted, after):
+        read = rows + summaries
+        if read and read % CLOCK_EVERY == 0 and time.monotonic() > deadline:
+            return Scanned(tuple(found), more=True, finished=False, rows=rows, summaries=summaries)
+        rows, summaries = rows + (candidate.node is None), summaries + (candidate.node is not None)
+        hit = _match(candidate, wanted, paths)
+        if hit is None:
+            continue
+        if len(found) == limit:
+            return Scanned(tuple(found), more=True, finished=True, rows=rows, summaries=summaries)
+        found.append(hit)
+    return Scanned(tuple(found), more=False, finished=True, rows=rows, summaries=summaries)
+
+
+def _match(candidate: _Candidate, wanted: Wanted, paths: dict[SessionId, Path]) -> Found | None:
+    if not _in_time(candidate.at, wanted) or (wanted.role is not None and candidate.role != wanted.role):
+        return None
+    for text in candidate.texts:
+        place = wanted.matcher.find(text)
+        if place is None:
+            continue
+        # The path is only looked at for what matches: most texts do not.
+        removed = candidate.last not in paths[candidate.session]
+        if removed and not wanted.include_removed:
+            return None
+        return Found(
+            text_id=TextId(candidate.text_id),
+            session=candidate.session,
+            kind="row" if candidate.node is None else "summary",
+            seq=candidate.seq,
+            node=candidate.node,
+            role=candidate.role,
+            at=candidate.at,
+            removed=removed,
+            text=text,
+            place=place,
+        )
+    return None
+
+
+def _in_time(at: int, wanted: Wanted) -> bool:
+    return (wanted.since is None or at >= wanted.since) and (wanted.until is None or at <= wanted.until)
+
+
+def _candidates(
+    db: apsw.Connection, scopes: Sequence[Scope], wanted: Wanted, after: TextId | None
+) -> Iterator[_Candidate]:
+    """Everything in scope in stored order, merged lazily from one stream a kind and session."""
+    streams: list[Iterable[_Candidate]] = []
+    for scope in scopes:
+        if wanted.rows:
+            streams.append(_rows(db, scope, wanted, after))
+        if wanted.summaries and wanted.role is None:
+            streams.append(_summaries(db, scope, wanted, after))
+    return iter(heapq.merge(*streams, key=_text_id, reverse=wanted.newest_first))
+
+
+def _text_id(candidate: _Candidate) -> int:
+    return candidate.text_id
+
+
+def _rows(db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None) -> Iterator[_Candidate]:
+    parts = [Segment(Seq(1), _LAST_SEQ)] if scope.rows is None else list(scope.rows)
+    if wanted.newest_first:
+        parts.reverse()
+    for part in parts:
+        query = _ordered(_ROWS, wanted)
+        for text_id, seq, role, at, body in db.execute(query, (scope.session, part.low, part.high, after)):
+            yield _Candidate(text_id, scope.session, Seq(seq), None, role, at, Seq(seq), (body,))
+
+
+def _summaries(
+    db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None
+) -> Iterator[_Candidate]:
+    """A summary is one candidate, its thorough text read before its terse one."""
+    for text_id, node, last, made_at, body, rich in db.execute(
+        _ordered(_SUMMARIES, wanted), (scope.session, after)
+    ):
+        if scope.nodes is None or node in scope.nodes:
+            texts = (body,) if rich is None else (rich, body)
+            yield _Candidate(text_id, scope.session, None, NodeId(node), None, made_at, Seq(last), texts)
+
+
+def _ordered(query: str, wanted: Wanted) -> str:
+    if wanted.newest_first:
+        return query.format(before="<", direction="DESC")
+    return query.format(before=">", direction="ASC")

@@ -1,0 +1,353 @@
+"""What the use cases answer: plain frozen values, one shape for tools, command line and JSON.
+
+Addresses, times (ISO 8601, UTC) and cursors are strings here, ready to be shown; sizes are tokens
+by our own estimate unless the name says bytes or characters. Every field is present in every answer;
+what does not apply is null.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lcm_mcp.transcript.model import Json, Role
+
+Status = Literal["not_needed", "compacted", "limited", "unknown_window", "failed"]
+Strategy = Literal["lcm", "none"]
+Format = Literal["messages", "anthropic", "openai", "text"]
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """One stored session; parent is the key of the session it belongs to, with the link's kind."""
+
+    id: str
+    key: str
+    title: str | None
+    project: str | None
+    source: str
+    rows: int
+    tokens: int
+    nodes: int
+    strategy: Strategy
+    parent: str | None
+    link: Literal["fork", "child"] | None
+    first_at: str | None
+    last_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SessionPage:
+    sessions: tuple[SessionLine, ...]
+    total: int
+    next_cursor: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLine:
+    """One node; span is its first and last row, preview at most 200 characters of its summary."""
+
+    id: str
+    depth: int
+    span: tuple[str, str]
+    rows: int
+    tokens: int
+    source_tokens: int
+    level: int
+    frontier: bool
+    preview: str
+    made_at: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodePage:
+    """Nodes oldest first; note says how to make some where there are none."""
+
+    session: str
+    nodes: tuple[NodeLine, ...]
+    total: int
+    next_cursor: str | None
+    note: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One row or summary that matches; offset is the match's first character in its text."""
+
+    ref: str
+    kind: Literal["row", "summary"]
+    session: str
+    role: Role | None
+    at: str
+    snippet: str
+    offset: int
+    node: str | None
+    removed: bool
+    also: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HitPage:
+    """Hits in one order; total where the search came to its end, else at_least so many.
+
+    complete is false where a deadline ended the search early, with the reason; searched says in
+    words what was looked through. A literal search without a hit offers near hits instead: rows
+    that hold all its words, which are not matches of the pattern.
+    """
+
+    scope: str
+    hits: tuple[Hit, ...]
+    near: tuple[Hit, ...]
+    total: int | None
+    at_least: int
+    complete: bool
+    reason: str | None
+    searched: str
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class TierLine:
+    kind: Literal["primary", "rich"]
+    tokens: int
+    level: int
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class NodeDescription:
+    """A node whole: text is its most thorough tier."""
+
+    id: str
+    header: str
+    depth: int
+    span: tuple[str, str]
+    rows: int
+    children: tuple[str, ...]
+    parents: tuple[str, ...]
+    tokens: int
+    source_tokens: int
+    level: int
+    model: str
+    tiers: tuple[TierLine, ...]
+    frontier: bool
+    made_at: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartLine:
+    """A part by its kind and size, with the tool's name or the media type where it has one."""
+
+    kind: str
+    bytes: int
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RowDescription:
+    """A row's place: variants counts other content that came under its entry_id."""
+
+    ref: str
+    role: Role
+    at: str
+    entry_id: str | None
+    tokens: int
+    characters: int
+    parts: tuple[PartLine, ...]
+    unit: str
+    node: str | None
+    removed: bool
+    variants: int
+    child_sessions: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Exactly one of node and row is given."""
+
+    session: str
+    node: NodeDescription | None
+    row: RowDescription | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedRow:
+    """A row or a piece of one: offset counts characters of the derived text; complete: it ends here.
+
+    payload holds every part as neutral JSON, on the row's first piece, where it was asked for and fits.
+    """
+
+    ref: str
+    role: Role
+    at: str
+    text: str
+    offset: int
+    complete: bool
+    removed: bool
+    payload: tuple[Json, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Expansion:
+    session: str
+    id: str
+    rows: tuple[ExpandedRow, ...]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What an append did: a ref for each entry in order; which were there already, which with other content."""
+
+    session: str
+    created: bool
+    refs: tuple[str, ...]
+    duplicates: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of the prepared request, in order; preview is at most 180 characters."""
+
+    id: str
+    label: str
+    kind: Literal["preamble", "summaries", "tail"]
+    sources: tuple[str, ...]
+    items: int
+    bytes: int
+    tokens: int
+    preview: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a compaction did before this answer."""
+
+    leaves: int
+    parents: int
+    levels: tuple[int, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The description of one preparation; percentages and tokens as they were in force then."""
+
+    session: str
+    prepared: str
+    made_at: str
+    status: Status
+    notes: tuple[str, ...]
+    strategy: Strategy
+    regime: Literal["passive", "blocking"]
+    window_tokens: int | None
+    window_source: Literal["argument", "setting", "unknown", "estimate"]
+    trigger_tokens: int | None
+    tail_tokens: int | None
+    summary_tokens: int | None
+    estimated_input_tokens: int
+    estimate_method: str
+    tokens_before: int
+    rows: int
+    shown_nodes: int
+    tail_rows: int
+    sections: tuple[Section, ...]
+    cut: str | None
+    prefix_sha256: str | None
+    done: Done | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMessage:
+    """One message in the asked format, with the addresses of the rows it shows (none for summaries)."""
+
+    message: dict[str, Json]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a message too large for one page: join json over pages until offset + len(json) = total.
+
+    index is the message's place in the projection; offset and total count characters of its JSON.
+    """
+
+    index: int
+    offset: int
+    total: int
+    json: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A page of the projection named by prepared, with what an append in the same call did."""
+
+    session: str
+    created: bool
+    refs: tuple[str, ...]
+    duplicates: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    prepared: str
+    status: Status
+    notes: tuple[str, ...]
+    estimated_input_tokens: int
+    change: Literal["full"]
+    format: Format
+    first_message: int
+    total_messages: int
+    messages: tuple[PreparedMessage, ...]
+    fragment: Fragment | None
+    next_cursor: str | None
+    observation: Observation | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing the doctor looked at; detail says what was found and, if not ok, what to do."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SettingLine:
+    name: str
+    value: Json
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    path: str
+    healthy: bool
+    checks: tuple[Check, ...]
+    settings: tuple[SettingLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """What folding a session at import made."""
+
+    leaves: int
+    parents: int
+    source_tokens: int
+    summary_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One session that an import fed."""
+
+    session: str
+    created: bool
+    rows_added: int
+    duplicates: int
+    conflicts: tuple[str, ...]
+    late: int
+    folded: Folded | None

@@ -1,0 +1,327 @@
+"""The read use cases: sessions, nodes, descriptions, and the way back to the original words.
+
+Each is one function of a read-only connection, so an answer shows one state of the store. Nothing is
+written here, and every page costs what it holds, not what the session holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+import apsw
+
+from lcm_mcp.dag import store as dag
+from lcm_mcp.dag.model import Node, header
+from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.ids import (
+    NodeAddress,
+    NodeId,
+    RangeAddress,
+    RowAddress,
+    Seq,
+    format_address,
+    parse_address,
+)
+from lcm_mcp.service import cursors
+from lcm_mcp.service.answers import (
+    Description,
+    ExpandedRow,
+    Expansion,
+    NodeDescription,
+    NodeLine,
+    NodePage,
+    PartLine,
+    RowDescription,
+    SessionLine,
+    SessionPage,
+    TierLine,
+)
+from lcm_mcp.service.times import iso
+from lcm_mcp.service.workplace import (
+    Cover,
+    Workplace,
+    addressed,
+    chain_of,
+    existing_node,
+    existing_row,
+    wanted_session,
+)
+from lcm_mcp.tokens import utf8_length
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.blocks import part_to_json
+from lcm_mcp.transcript.model import Image, Json, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.transcript.sealing import encode, readable
+from lcm_mcp.transcript.sessions import Session
+
+PREVIEW_CHARACTERS = 200
+PAYLOAD_BYTES = 150_000
+"""A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
+EMPTY_STORE = "The store is empty. Import a conversation with `lcm-mcp import FILE`."
+NO_NODES = (
+    "This session has no summaries yet. Importing folds older units into some, and so does prepare_context "
+    "once the conversation reaches its trigger; lcm_grep and lcm_expand reach every row meanwhile."
+)
+
+
+def list_sessions(
+    db: apsw.Connection,
+    query: str | None,
+    project: str | None,
+    limit: int,
+    cursor: str | None,
+) -> SessionPage:
+    """Stored sessions, last appended first."""
+    wanted = sessions.Filter(
+        None if project is None else readable(project), None if query is None else readable(query)
+    )
+    asked = ("sessions", query, project)
+    after: tuple[int, int] | None = None
+    if cursor is not None:
+        at, number = cursors.read(cursor, asked, int, int)
+        after = int(at), int(number)
+    found = sessions.page(db, wanted, limit + 1, after)
+    shown = found[:limit]
+    more = len(found) > limit
+    total = sessions.count(db, wanted)
+    note = None if total or query or project else EMPTY_STORE
+    return SessionPage(
+        tuple(_session_line(db, session) for session in shown),
+        total,
+        cursors.make(asked, (shown[-1].appended_at, shown[-1].id)) if more else None,
+        note,
+    )
+
+
+def _session_line(db: apsw.Connection, session: Session) -> SessionLine:
+    parent = None if session.parent is None else sessions.find_by_id(db, session.parent)
+    path = Path(db, session.id, session.leaf)
+    first = path.after(Seq(0))
+    return SessionLine(
+        id=f"s{session.id}",
+        key=session.key,
+        title=session.title,
+        project=session.project,
+        source=session.source,
+        rows=session.next_seq - 1,
+        tokens=store.path_totals(db, session.id, session.leaf).tokens,
+        nodes=dag.count(db, session.id),
+        strategy="none" if session.strategy == "none" else "lcm",
+        parent=None if parent is None else parent.key,
+        link=session.link,
+        first_at=None if first is None else iso(existing_row(db, session, first).at),
+        last_at=None if first is None else iso(existing_row(db, session, session.leaf).at),
+    )
+
+
+def list_nodes(
+    db: apsw.Connection,
+    work: Workplace,
+    key: str | None,
+    depth: int | None,
+    frontier_only: bool,
+    limit: int,
+    cursor: str | None,
+) -> NodePage:
+    """Stored nodes, oldest first; those no request shows are among them."""
+    session = wanted_session(db, work, key)
+    asked = ("nodes", session.id, depth, frontier_only)
+    after = NodeId(0) if cursor is None else NodeId(int(cursors.read(cursor, asked, int)[0]))
+    frontier = Cover(db, session).frontier
+    standing = {node.id for node in frontier}
+    if frontier_only:
+        chosen = sorted((node for node in frontier if depth in (None, node.depth)), key=lambda node: node.id)
+        total = len(chosen)
+        found = [node for node in chosen if node.id > after][: limit + 1]
+    else:
+        total = dag.count(db, session.id, depth)
+        found = dag.page(db, session.id, depth, after, limit + 1)
+    shown = found[:limit]
+    return NodePage(
+        session.key,
+        tuple(_node_line(db, session, node, node.id in standing) for node in shown),
+        total,
+        cursors.make(asked, (shown[-1].id,)) if len(found) > limit else None,
+        NO_NODES if dag.count(db, session.id) == 0 else None,
+    )
+
+
+def _node_line(db: apsw.Connection, session: Session, node: Node, standing: bool) -> NodeLine:
+    text = dag.tiers(db, session.id, node.id)["primary"].text
+    return NodeLine(
+        id=f"#{node.id}",
+        depth=node.depth,
+        span=(f"e{node.first}", f"e{node.last}"),
+        rows=node.rows,
+        tokens=node.tokens,
+        source_tokens=node.source_tokens,
+        level=node.level,
+        frontier=standing,
+        preview=" ".join(text[: PREVIEW_CHARACTERS * 2].split())[:PREVIEW_CHARACTERS],
+        made_at=iso(node.made_at),
+    )
+
+
+def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> Description:
+    """What a node or a row is, and how it hangs together with the rest."""
+    session, address = addressed(db, work, parse_address(id), key)
+    match address:
+        case NodeAddress(node=node):
+            return Description(
+                session.key, _describe_node(db, session, existing_node(db, session, node)), None
+            )
+        case RowAddress(seq=seq):
+            return Description(session.key, None, _describe_row(db, session, existing_row(db, session, seq)))
+        case RangeAddress():
+            raise InvalidArgument(
+                "id", f"{format_address(address)} is a range", "Describe a row (e104) or a node (#12)."
+            )
+        case _:
+            assert_never(address)
+
+
+def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDescription:
+    texts = dag.tiers(db, session.id, node.id)
+    best = texts.get("rich", texts["primary"])
+    return NodeDescription(
+        id=f"#{node.id}",
+        header=header(node.id, node.depth, node.first, node.last),
+        depth=node.depth,
+        span=(f"e{node.first}", f"e{node.last}"),
+        rows=node.rows,
+        children=tuple(f"#{child}" for child in dag.children(db, session.id, node.id)),
+        parents=tuple(f"#{parent}" for parent in dag.parents(db, session.id, node.id)),
+        tokens=node.tokens,
+        source_tokens=node.source_tokens,
+        level=best.level,
+        model=best.model,
+        tiers=tuple(TierLine(tier.kind, tier.tokens, tier.level, tier.model) for tier in texts.values()),
+        frontier=node.id in {standing.id for standing in Cover(db, session).frontier},
+        made_at=iso(node.made_at),
+        text=best.text,
+    )
+
+
+def _describe_row(db: apsw.Connection, session: Session, row: Row) -> RowDescription:
+    cover = Cover(db, session)
+    mark = store.read_mark(db, session.id, row.seq)
+    assert mark is not None
+    return RowDescription(
+        ref=f"e{row.seq}",
+        role=row.role,
+        at=iso(row.at),
+        entry_id=row.entry_id,
+        tokens=mark.size.tokens,
+        characters=len(row.text),
+        parts=tuple(_part_line(part) for part in row.parts),
+        unit=f"e{mark.unit}",
+        node=cover.node_of(row.seq),
+        removed=row.seq not in cover.path,
+        variants=store.count_variants(db, session.id, row.seq),
+        child_sessions=tuple(sessions.children_of_row(db, session.id, row.seq)),
+    )
+
+
+def _part_line(part: Part) -> PartLine:
+    match part:
+        case Text(text):
+            return PartLine("text", utf8_length(text), None)
+        case Reasoning(text):
+            return PartLine("reasoning", utf8_length(text), None)
+        case ToolCall(name=name, arguments=arguments):
+            return PartLine("tool_call", len(encode(arguments)), readable(name))
+        case ToolResult(content=content, is_error=is_error):
+            size = sum(_part_line(piece).bytes for piece in content)
+            return PartLine("tool_result", size, "error" if is_error else None)
+        case Image(media_type, _, size_bytes, width, height):
+            sides = f" {width}x{height}" if width and height else ""
+            return PartLine("image", size_bytes, readable(media_type) + sides)
+        case Opaque(raw):
+            return PartLine(readable(part.kind), len(encode(raw)), None)
+        case _:
+            assert_never(part)
+
+
+def expand(
+    db: apsw.Connection,
+    work: Workplace,
+    id: str,
+    key: str | None,
+    max_bytes: int,
+    include_payload: bool,
+    cursor: str | None,
+) -> Expansion:
+    """The rows an address stands for, word for word, as many as fit into max_bytes of UTF-8 text.
+
+    A row longer than a page is given in pieces; joined in order they are its derived text.
+    """
+    session, address = addressed(db, work, parse_address(id), key)
+    chain = chain_of(db, session, address)
+    active = Path(db, session.id, session.leaf)
+    asked = ("expand", session.id, format_address(replace(address, session=None)), include_payload)
+    seq, offset = chain.first, 0
+    if cursor is not None:
+        at, within = cursors.read(cursor, asked, int, int)
+        seq, offset = Seq(int(at)), int(within)
+    page = _Page(max_bytes)
+    for row in _rows_from(db, session, chain.path, seq, chain.last, include_payload):
+        start = offset if row.seq == seq else 0
+        piece = page.take(row.text, start)
+        if piece is None:
+            return Expansion(session.key, id, tuple(page.rows), cursors.make(asked, (row.seq, start)))
+        payload = page.payload(row) if include_payload and start == 0 else None
+        complete = start + len(piece) >= len(row.text)
+        page.rows.append(
+            ExpandedRow(
+                f"e{row.seq}", row.role, iso(row.at), piece, start, complete, row.seq not in active, payload
+            )
+        )
+        if not complete:
+            position = (row.seq, start + len(piece))
+            return Expansion(session.key, id, tuple(page.rows), cursors.make(asked, position))
+    return Expansion(session.key, id, tuple(page.rows), None)
+
+
+def _rows_from(db: apsw.Connection, session: Session, path: Path, first: Seq, last: Seq, images: bool):
+    """Rows of the path from `first` on, a few at a time, so that a page reads little more than it holds."""
+    for part in path.between(first, last):
+        low = part.low
+        while low <= part.high:
+            high = Seq(min(part.high, low + 7))
+            yield from store.read_rows(db, session.id, [Segment(low, high)], images=images)
+            low = Seq(high + 1)
+
+
+class _Page:
+    """Room for text: hands out pieces until it is full; the first piece always gets something."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._room = max_bytes
+        self._payload_room = PAYLOAD_BYTES
+        self.rows: list[ExpandedRow] = []
+
+    def take(self, text: str, start: int) -> str | None:
+        """As much of `text` from `start` as fits, whole characters only; None where the page is full."""
+        rest = text[start : start + self._room]
+        piece = rest.encode()[: max(self._room, 4)].decode(errors="ignore")
+        if self.rows and (self._room <= 0 or (not piece and start < len(text))):
+            return None
+        # What a row needs around its text counts too, so that many short rows make a page as well.
+        self._room -= utf8_length(piece) + 40
+        return piece
+
+    def payload(self, row: Row) -> tuple[Json, ...]:
+        """Every part as neutral JSON; a part too large for an answer comes without its bytes."""
+        shown: list[Json] = []
+        for part in row.parts:
+            block = part_to_json(part)
+            size = len(encode(block))
+            if size > self._payload_room:
+                shown.append(
+                    {"type": block.get("type"), "omitted": f"{size} bytes do not fit into an answer"}
+                )
+                continue
+            self._payload_room -= size
+            shown.append(block)
+        return tuple(shown)

@@ -1,0 +1,46 @@
+"""What the use cases are asked, where a call has too many arguments for a signature."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from lcm_mcp.service.answers import Format, Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class GrepQuery:
+    """pattern has 1 to 500 characters; since and until are ISO 8601, both included; node is #12 or s7/#12."""
+
+    pattern: str
+    mode: Literal["literal", "words"] = "literal"
+    session: str | None = None
+    scope: Literal["all", "rows", "summaries"] = "all"
+    node: str | None = None
+    role: Literal["user", "assistant", "tool", "system"] | None = None
+    since: str | None = None
+    until: str | None = None
+    case_sensitive: bool = False
+    include_removed: bool = False
+    order: Literal["newest", "oldest"] = "newest"
+    limit: int = 10
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareQuery:
+    """window_tokens and preamble_tokens are tokens; system and tools are the preamble itself, unstored."""
+
+    session: str | None = None
+    append: Sequence[object] = ()
+    strategy: Strategy | None = None
+    window_tokens: int | None = None
+    preamble_tokens: int | None = None
+    system: str | None = None
+    tools: Sequence[object] = ()
+    format: Format = "messages"
+    compact: Literal["auto", "force", "never"] = "auto"
+    deadline_ms: int = 50_000
+    detail: bool = False
+    cursor: str | None = None

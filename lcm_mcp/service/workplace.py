@@ -1,0 +1,158 @@
+"""What every use case stands on, and the rules for which session and which thing a call means.
+
+Reads without a session take the configured one, else the one last active in this project, else in the
+whole store; every answer names the one it used. Nothing here writes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from lcm_mcp.dag.model import Node
+from lcm_mcp.dag.store import find_node, frontier
+from lcm_mcp.errors import InvalidArgument, NoSession, UnknownAddress, UnknownSession
+from lcm_mcp.ids import (
+    Address,
+    NodeAddress,
+    NodeId,
+    RangeAddress,
+    RowAddress,
+    Seq,
+    SessionId,
+    format_address,
+    parse_address,
+)
+from lcm_mcp.settings import Settings
+from lcm_mcp.storage.connections import Store
+from lcm_mcp.summarizers.model import Summarizer
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.model import Row
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.transcript.sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """The open store, the settings in force and the summarizers in the order they are tried."""
+
+    store: Store
+    settings: Settings
+    chain: Sequence[Summarizer]
+
+    @property
+    def project(self) -> str:
+        """The client's folder: where this process was started."""
+        return os.getcwd()
+
+
+def wanted_session(db: apsw.Connection, work: Workplace, key: str | None) -> Session:
+    """The session a read means. Raises UnknownSession or NoSession."""
+    wanted = work.settings.session if key is None else key
+    if wanted is not None:
+        return named_session(db, wanted)
+    found = sessions.last_active(db, work.project)
+    if found is None:
+        raise NoSession
+    return found
+
+
+def named_session(db: apsw.Connection, name: str) -> Session:
+    """The session with this key, or with this number written s7. Raises UnknownSession."""
+    name = readable(name)
+    found = sessions.find_by_key(db, name)
+    if found is None and name[:1] == "s" and name[1:].isascii() and name[1:].isdigit() and len(name) < 19:
+        found = sessions.find_by_id(db, SessionId(int(name[1:])))
+    if found is None:
+        raise UnknownSession(name[:200])
+    return found
+
+
+def addressed(
+    db: apsw.Connection, work: Workplace, address: Address, key: str | None
+) -> tuple[Session, Address]:
+    """The session an address lies in, which the address itself may name."""
+    if address.session is None:
+        return wanted_session(db, work, key), address
+    found = sessions.find_by_id(db, address.session)
+    if found is None:
+        raise UnknownSession(f"s{address.session}")
+    if key is not None and named_session(db, key).id != found.id:
+        raise InvalidArgument(
+            "session",
+            f"{key[:80]!r} is not the session that {format_address(address)} lies in",
+            "Give one of the two.",
+        )
+    return found, address
+
+
+def existing_row(db: apsw.Connection, session: Session, seq: Seq) -> Row:
+    row = store.read_row(db, session.id, seq)
+    if row is None:
+        raise UnknownAddress(f"e{seq}", session.key)
+    return row
+
+
+def existing_node(db: apsw.Connection, session: Session, node: NodeId) -> Node:
+    found = find_node(db, session.id, node)
+    if found is None:
+        raise UnknownAddress(f"#{node}", session.key)
+    return found
+
+
+def parse_node(text: str) -> NodeAddress:
+    """An address that has to be a node's."""
+    address = parse_address(text)
+    if not isinstance(address, NodeAddress):
+        raise InvalidArgument("node", f"{text[:80]!r} is not a node", "Use a node's id such as #12.")
+    return address
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The rows an address stands for: a path and the first and last row on it."""
+
+    path: Path
+    first: Seq
+    last: Seq
+
+
+def chain_of(db: apsw.Connection, session: Session, address: Address) -> Chain:
+    """The rows of a row, a range or a node, in order. Raises UnknownAddress.
+
+    A node's rows are the chain back from its last row. A range is read along the active path where both
+    ends lie on it, else back from its last row.
+    """
+    match address:
+        case RowAddress(seq=seq):
+            existing_row(db, session, seq)
+            return Chain(Path(db, session.id, seq), seq, seq)
+        case NodeAddress(node=number):
+            node = existing_node(db, session, number)
+            return Chain(Path(db, session.id, node.last), node.first, node.last)
+        case RangeAddress(first=first, last=last):
+            existing_row(db, session, first)
+            existing_row(db, session, last)
+            path = Path(db, session.id, session.leaf)
+            return Chain(path if last in path else Path(db, session.id, last), first, last)
+
+
+class Cover:
+    """Which frontier node covers a row of a session, for labelling what is found."""
+
+    def __init__(self, db: apsw.Connection, session: Session) -> None:
+        self.path = Path(db, session.id, session.leaf)
+        self.frontier = frontier(db, session.id, self.path, session.leaf)
+
+    def node_of(self, seq: Seq) -> str | None:
+        """The node's id, or None where the row is removed or not summarized yet."""
+        if seq not in self.path:
+            return None
+        for node in self.frontier:
+            if node.first <= seq <= node.last:
+                return f"#{node.id}"
+        return None

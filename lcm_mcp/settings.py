@@ -1,0 +1,264 @@
+"""What the owner decided, from three layers: settings.json, the environment, flags; the later wins.
+
+Every value remembers the layer it came from, so that `doctor` can say why it holds. A name nobody
+knows and a value that cannot hold stop the program with the name, the value and what is allowed:
+a misspelt setting that is silently ignored is a setting that silently does not hold.
+
+A key is written `lcm.triggerPercent` (nested in the file), its variable LCM_LCM_TRIGGER_PERCENT: LCM_,
+then the key in capitals with an underscore at each dot and hump. Underscores may be left out or doubled.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated, Literal, cast
+
+import orjson
+import platformdirs
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    ValidationError,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from lcm_mcp.errors import SettingsError
+
+Origin = Literal["default", "file", "environment", "flag"]
+Value = str | int | bool | None
+
+FILE_VARIABLE = "LCM_SETTINGS"
+_PREFIX = "LCM_"
+
+
+def default_db() -> Path:
+    """The store in the platform's data folder."""
+    return platformdirs.user_data_path("lcm-mcp", appauthor=False) / "lcm.sqlite"
+
+
+def default_file() -> Path:
+    """settings.json in the platform's config folder; it need not exist."""
+    return platformdirs.user_config_path("lcm-mcp", appauthor=False) / "settings.json"
+
+
+def _whole(value: object) -> object:
+    # pydantic reads true as 1; a percentage written as true is a slip, not a number.
+    if isinstance(value, bool):
+        raise ValueError("it should be a whole number")
+    return value
+
+
+def _located(value: object) -> object:
+    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+
+
+_Whole = Annotated[int, BeforeValidator(_whole)]
+_Percent = Annotated[_Whole, Field(gt=0, lt=100)]
+_Located = Annotated[Path, BeforeValidator(_located)]
+
+_SHAPE = ConfigDict(
+    frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
+)
+
+
+class LcmSettings(BaseModel):
+    """The lcm strategy's line; percentages are of the context window, sizes are estimated tokens."""
+
+    model_config = _SHAPE
+
+    context_window_tokens: Annotated[_Whole, Field(ge=1)] | None = None
+    trigger_percent: _Percent = 90
+    tail_percent: _Percent = 25
+    summary_percent: _Percent = 10
+    leaf_chunk_tokens: Annotated[_Whole, Field(ge=512)] = 6000
+    leaf_target_tokens: Annotated[_Whole, Field(ge=64)] = 768
+
+    @model_validator(mode="after")
+    def _room(self) -> LcmSettings:
+        if self.tail_percent + self.summary_percent >= self.trigger_percent:
+            raise ValueError(
+                f"tailPercent {self.tail_percent} + summaryPercent {self.summary_percent} must stay below "
+                f"triggerPercent {self.trigger_percent}, or a compaction could not end under its own trigger"
+            )
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """One setting as it holds, under the name users write, with the layer it came from."""
+
+    name: str
+    value: Value
+    origin: Origin
+
+
+class Settings(BaseModel):
+    """All settings in force."""
+
+    model_config = _SHAPE
+
+    db: _Located = Field(default_factory=default_db)
+    session: Annotated[str, Field(min_length=1)] | None = None
+    strategy: Literal["lcm", "none"] = "lcm"
+    fold_imports: bool = True
+    lcm: LcmSettings = Field(default_factory=LcmSettings)
+
+    _origins: dict[str, Origin] = PrivateAttr(default_factory=dict[str, Origin])
+
+    @property
+    def origins(self) -> dict[str, Origin]:
+        """Where each setting, by the name users write, got its value."""
+        return {key: self._origins.get(key, "default") for key in KEYS}
+
+    def in_force(self) -> tuple[InForce, ...]:
+        """Every setting in the order of KEYS."""
+        values = _flat(cast("dict[str, object]", self.model_dump(mode="json", by_alias=True)))
+        return tuple(InForce(key, cast("Value", values[key]), origin) for key, origin in self.origins.items())
+
+
+def _keys(model: type[BaseModel], prefix: str = "") -> Iterable[str]:
+    for name, field in model.model_fields.items():
+        key = prefix + to_camel(name)
+        kind = field.annotation
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            yield from _keys(kind, f"{key}.")
+        else:
+            yield key
+
+
+KEYS: tuple[str, ...] = tuple(_keys(Settings))
+_GROUPS = {key.partition(".")[0] for key in KEYS if "." in key}
+
+
+def variable(key: str) -> str:
+    """The environment variable of a key, in its readable spelling."""
+    return _PREFIX + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).replace(".", "_").upper()
+
+
+def _bare(name: str) -> str:
+    return name.removeprefix(_PREFIX).replace("_", "").upper()
+
+
+_BY_VARIABLE = {_bare(variable(key)): key for key in KEYS}
+
+
+def load_settings(
+    overrides: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None
+) -> Settings:
+    """Read all layers; overrides are the flags by key (`lcm.triggerPercent`), None meaning not given.
+
+    Raises SettingsError for an unknown name or a value that cannot hold, in any layer.
+    """
+    variables = os.environ if environment is None else environment
+    flags = {key: value for key, value in (overrides or {}).items() if value is not None}
+    _refuse_unknown(flags, KEYS, "flags")
+    layers: tuple[tuple[Origin, dict[str, object]], ...] = (
+        ("file", _from_file(variables)),
+        ("environment", _from_environment(variables)),
+        ("flag", flags),
+    )
+    values: dict[str, object] = {}
+    origins: dict[str, Origin] = {}
+    for origin, layer in layers:
+        values |= layer
+        origins |= dict.fromkeys(layer, origin)
+    try:
+        settings = Settings.model_validate(_nested(values))
+    except ValidationError as error:
+        raise SettingsError(_explain(error, origins)) from None
+    settings._origins.update(origins)  # pyright: ignore[reportPrivateUsage]  # ours: the model's maker
+    return settings
+
+
+def _from_file(variables: Mapping[str, str]) -> dict[str, object]:
+    named = variables.get(FILE_VARIABLE)
+    path = Path(named).expanduser() if named else default_file()
+    try:
+        written: object = orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
+    except FileNotFoundError:
+        if named:
+            raise SettingsError(f"{FILE_VARIABLE} names {path}, which does not exist.") from None
+        return {}
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
+    except orjson.JSONDecodeError as error:
+        raise SettingsError(f"{path} is not JSON: {error}.") from None
+    if not isinstance(written, dict):
+        raise SettingsError(f"{path} must hold one JSON object, such as {{}}.")
+    values = _flat(cast("dict[str, object]", written))
+    _refuse_unknown(values, KEYS, str(path))
+    return values
+
+
+def _from_environment(variables: Mapping[str, str]) -> dict[str, object]:
+    """Set variables by key; an empty one counts as unset, as clients' forms write it."""
+    found = {
+        name: text
+        for name, text in variables.items()
+        if name.startswith(_PREFIX) and name != FILE_VARIABLE and text
+    }
+    spelt: dict[str, str] = {}
+    for name in sorted(found):
+        key = _BY_VARIABLE.get(_bare(name))
+        if key is None:
+            _refuse_unknown([name], [FILE_VARIABLE, *map(variable, KEYS)], "the environment")
+        elif key in spelt:
+            raise SettingsError(f"{spelt[key]} and {name} are one setting, {key}. Unset one of them.")
+        else:
+            spelt[key] = name
+    return {key: found[name] for key, name in spelt.items()}
+
+
+def _refuse_unknown(names: Iterable[str], allowed: Iterable[str], where: str) -> None:
+    known = list(allowed)
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, 1, 0.75)
+            meant = f" Did you mean {close[0]}?" if close else ""
+            raise SettingsError(f"{name} in {where} is no setting.{meant} Allowed: {', '.join(known)}.")
+
+
+def _flat(written: Mapping[str, object]) -> dict[str, object]:
+    """Keys of nested groups joined by a dot; a group that holds no object keeps its own name."""
+    values: dict[str, object] = {}
+    for key, value in written.items():
+        if key in _GROUPS and isinstance(value, dict):
+            inner = cast("dict[str, object]", value)
+            values |= {f"{key}.{name}": each for name, each in inner.items()}
+        else:
+            values[key] = value
+    return values
+
+
+def _nested(values: Mapping[str, object]) -> dict[str, object]:
+    tree: dict[str, object] = {}
+    for key, value in values.items():
+        group, dot, name = key.rpartition(".")
+        inner = cast("dict[str, object]", tree.setdefault(group, {})) if dot else tree
+        inner[name] = value
+    return tree
+
+
+def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
+    """The first fault only: one clear line serves better than a list."""
+    fault = error.errors(include_url=False)[0]
+    key = ".".join(part for part in fault["loc"] if isinstance(part, str) and part in _parts())
+    message = re.sub(r"^(Value error, |(Input|String) (?=should))", "", fault["msg"])
+    if key in _GROUPS:
+        return f"{key}: {message}."
+    source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
+    where = source.get(origins.get(key, "default"), "the default")
+    return f"{key} cannot be {fault['input']!r} (from {where}): it {message.removeprefix('it ')}."
+
+
+def _parts() -> set[str]:
+    return {part for key in KEYS for part in key.split(".")}

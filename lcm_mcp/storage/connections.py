@@ -1,0 +1,315 @@
+"""One file, one writer, a few read-only readers, safe to cancel.
+
+Every piece of work is a synchronous function of a connection, run in a worker thread: writes one at
+a time in one IMMEDIATE transaction, reads in one deferred transaction each, so that a read sees one
+state of the file. A call that returned has committed; a cancelled call has committed wholly or not at
+all. Refused here: awaiting inside a transaction, sharing a connection between two running calls, and
+SQLite's exceptions above this floor (they leave as StoreError).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Concatenate, Final, ParamSpec, TypeVar
+
+import anyio
+import anyio.from_thread
+import anyio.to_thread
+import apsw
+import apsw.sqlite_extra
+
+from lcm_mcp.errors import (
+    NotAStore,
+    StoreBusy,
+    StoreClosed,
+    StoreDamaged,
+    StoreError,
+    StoreTooNew,
+    StoreUnavailable,
+)
+from lcm_mcp.storage import schema
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+READERS: Final = 4
+BUSY_S: Final = 10.0
+BUSY_POLL_S: Final = 0.01
+CANCEL_CHECK_STEPS: Final = 20_000
+"""SQLite steps between two looks at whether the caller was cancelled; about a millisecond of work."""
+
+CHECKSUMS: Final = "cksumvfs"
+CHECKSUM_VFS: Final = "cksmvfs"
+
+_WRITER_PRAGMAS: Final = (
+    ("journal_mode", "wal"),
+    ("synchronous", "full"),  # an acknowledged row survives power loss
+    ("fullfsync", 1),  # the same promise on macOS; a no-op elsewhere
+    ("foreign_keys", 1),
+    ("journal_size_limit", 64 * 1024 * 1024),
+)
+_SHARED_PRAGMAS: Final = (
+    ("cache_size", -16_000),
+    ("mmap_size", 0),
+    ("temp_store", "memory"),
+    ("trusted_schema", 0),
+)
+
+
+@dataclass(slots=True)
+class _Readers:
+    idle: list[apsw.Connection] = field(default_factory=list[apsw.Connection])
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class Store:
+    """An open store. Make one per process with `Store.open`; every method may be called from any task."""
+
+    def __init__(self, path: Path, writer: apsw.Connection) -> None:
+        self.path: Final = path
+        self._writer = writer
+        self._writer_lock = threading.Lock()
+        self._readers = _Readers()
+        self._closed = False
+        self._write_limit: anyio.CapacityLimiter | None = None
+        self._read_limit: anyio.CapacityLimiter | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """Open the file at `path`, creating it and its folder for the owner only, and migrate it.
+
+        Raises NotAStore, StoreTooNew, StoreDamaged, StoreBusy or StoreUnavailable and leaves the file alone.
+        """
+        _make_private(path)
+        with translated(path):
+            writer = _connect(path, apsw.SQLITE_OPEN_READWRITE)
+            try:
+                _prepare_writer(writer, path)
+            except BaseException:
+                writer.close()
+                raise
+        return cls(path, writer)
+
+    @property
+    def checksummed(self) -> bool:
+        """Whether every page of the file carries a checksum that is verified when it is read."""
+        return (
+            self._writer.reserve_bytes() == schema.CHECKSUM_BYTES
+            and apsw.sqlite_extra.has(CHECKSUMS) is not None
+        )
+
+    async def write(
+        self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run `job(connection, …)` in one IMMEDIATE transaction and return what it returned, committed."""
+        if self._write_limit is None:
+            self._write_limit = anyio.CapacityLimiter(1)
+        return await anyio.to_thread.run_sync(
+            lambda: self._write_now(lambda db: job(db, *args, **kwargs)), limiter=self._write_limit
+        )
+
+    async def read(
+        self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """Run `job(connection, …)` on a read-only connection in one consistent snapshot."""
+        if self._read_limit is None:
+            self._read_limit = anyio.CapacityLimiter(READERS)
+        return await anyio.to_thread.run_sync(
+            lambda: self._read_now(lambda db: job(db, *args, **kwargs)), limiter=self._read_limit
+        )
+
+    async def close(self) -> None:
+        """Close every connection; calls after this raise StoreClosed. Bounded, and not cancelled itself."""
+        with anyio.move_on_after(5, shield=True):
+            await anyio.to_thread.run_sync(self.close_now)
+
+    def close_now(self) -> None:
+        """The same from synchronous code, once no call is running."""
+        with self._writer_lock:
+            if self._closed:
+                return
+            self._closed = True
+            with self._readers.lock:
+                for reader in self._readers.idle:
+                    reader.close()
+                self._readers.idle.clear()
+            with translated(self.path):
+                self._writer.pragma("optimize")
+                self._writer.close()
+
+    def _write_now(self, job: Callable[[apsw.Connection], T]) -> T:
+        with self._writer_lock, translated(self.path):
+            if self._closed:
+                raise StoreClosed
+            with self._writer, _cancellable(self._writer):
+                return job(self._writer)
+        raise AssertionError("a transaction never hides an exception")
+
+    def _read_now(self, job: Callable[[apsw.Connection], T]) -> T:
+        with translated(self.path):
+            reader = self._take_reader()
+            try:
+                with reader, _cancellable(reader):
+                    return job(reader)
+            finally:
+                self._give_back(reader)
+        raise AssertionError("a transaction never hides an exception")
+
+    def _take_reader(self) -> apsw.Connection:
+        with self._readers.lock:
+            if self._closed:
+                raise StoreClosed
+            if self._readers.idle:
+                return self._readers.idle.pop()
+        reader = _connect(self.path, apsw.SQLITE_OPEN_READONLY)
+        reader.set_busy_handler(_BusyWait())
+        return reader
+
+    def _give_back(self, reader: apsw.Connection) -> None:
+        with self._readers.lock:
+            if not self._closed:
+                self._readers.idle.append(reader)
+                return
+        reader.close()
+
+
+class _BusyWait:
+    """SQLite's busy handler: short sleeps that notice a cancelled caller, up to BUSY_S seconds."""
+
+    def __init__(self) -> None:
+        self._since = 0.0
+
+    def __call__(self, attempt: int) -> bool:
+        if attempt == 0:
+            self._since = time.monotonic()
+        _raise_if_cancelled()
+        time.sleep(BUSY_POLL_S)
+        return time.monotonic() - self._since < BUSY_S
+
+
+@contextmanager
+def _cancellable(db: apsw.Connection) -> Generator[None]:
+    """Let the caller's cancellation stop the statements inside, but never the COMMIT after them.
+
+    A progress handler that raises during COMMIT would leave the transaction open, so it is gone by then.
+    """
+    db.set_progress_handler(_progress, CANCEL_CHECK_STEPS)
+    try:
+        yield
+    except apsw.Error:
+        _raise_if_cancelled()  # SQLite reports our own cancellation as an interrupt or as busy
+        raise
+    finally:
+        db.set_progress_handler(None)
+
+
+def _progress() -> bool:
+    _raise_if_cancelled()
+    return False
+
+
+def _raise_if_cancelled() -> None:
+    try:
+        anyio.from_thread.check_cancelled()
+    except RuntimeError:
+        return  # not in a worker thread: opening and closing are synchronous
+
+
+@contextmanager
+def translated(path: Path) -> Generator[None]:
+    """Turn SQLite's exceptions into ours, with the next step in the message."""
+    try:
+        yield
+    except apsw.Error as error:
+        _raise_if_cancelled()
+        raise _as_store_error(path, error) from error
+
+
+_REASONS: Final[tuple[tuple[type[apsw.Error], str, str], ...]] = (
+    (apsw.FullError, "the disk is full", "Free some space and repeat the call; nothing was lost."),
+    (apsw.ReadOnlyError, "the file or its folder is read-only", "Make it writable or use --db."),
+    (apsw.CantOpenError, "the file cannot be opened", "Check its folder and permissions, or use --db."),
+)
+
+
+def _as_store_error(path: Path, error: apsw.Error) -> StoreError:
+    name = str(path)
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+        return StoreDamaged(name, "a page fails its checksum")
+    match error:
+        case apsw.BusyError() | apsw.LockedError():
+            return StoreBusy(name, BUSY_S)
+        case apsw.NotADBError():
+            return NotAStore(name)
+        case apsw.CorruptError():
+            return StoreDamaged(name, str(error))
+        case apsw.ConnectionClosedError():
+            return StoreClosed()
+        case _:
+            for kind, reason, remedy in _REASONS:
+                if isinstance(error, kind):
+                    return StoreUnavailable(name, reason, remedy)
+            return StoreUnavailable(name, str(error), "Run `lcm-mcp doctor`.")
+
+
+def _make_private(path: Path) -> None:
+    """Create folder and file readable by their owner only; SQLite gives its side files the same mode."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if path.is_dir():
+            raise StoreUnavailable(str(path), "it is a folder", "Name a file with --db or LCM_DB.")
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)):
+            return
+    except PermissionError as error:
+        raise StoreUnavailable(
+            str(path), "no permission to create or write it", "Use --db or LCM_DB."
+        ) from error
+    except OSError as error:
+        raise StoreUnavailable(str(path), error.strerror or str(error), "Use --db or LCM_DB.") from error
+
+
+_checksums_loaded = threading.Lock()
+
+
+def _vfs_name() -> str | None:
+    """The checksumming VFS, registered once per process; None where apsw came without it."""
+    with _checksums_loaded:
+        if CHECKSUM_VFS in apsw.vfs_names():
+            return CHECKSUM_VFS
+        if apsw.sqlite_extra.has(CHECKSUMS) is None:
+            return None
+        bootstrap = apsw.Connection(":memory:")
+        apsw.sqlite_extra.load(bootstrap, CHECKSUMS)
+        bootstrap.close()
+        return CHECKSUM_VFS
+
+
+def _connect(path: Path, flags: int) -> apsw.Connection:
+    db = apsw.Connection(str(path), flags=flags, vfs=_vfs_name())
+    db.set_busy_timeout(int(BUSY_S * 1000))
+    for name, value in _SHARED_PRAGMAS:
+        db.pragma(name, value)
+    return db
+
+
+def _prepare_writer(db: apsw.Connection, path: Path) -> None:
+    if not schema.is_ours(db):
+        raise NotAStore(str(path))
+    found = schema.version_of(db)
+    if found > schema.VERSION:
+        raise StoreTooNew(str(path), found, schema.VERSION)
+    if found == 0 and path.stat().st_size == 0:
+        db.pragma("page_size", schema.PAGE_BYTES)
+        if _vfs_name() is not None:
+            db.reserve_bytes(reserve=schema.CHECKSUM_BYTES)
+    db.transaction_mode = "IMMEDIATE"
+    for name, value in _WRITER_PRAGMAS:
+        db.pragma(name, value)
+    schema.migrate(db)
+    db.set_busy_handler(_BusyWait())

@@ -1,0 +1,145 @@
+"""The shape of the database file, and how an older file becomes a newer one.
+
+All DDL stands here, as numbered migrations that each bump user_version in the transaction that
+applies them. Rows are append-only: the file itself refuses to change one. Nothing is asked and
+nothing is written when a file is up to date, and a file of a newer version is refused untouched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import apsw
+
+APPLICATION_ID = 0x4C434D31  # "LCM1", so that `file` and we know whose database it is
+PAGE_BYTES = 8192
+CHECKSUM_BYTES = 8
+"""Reserved at the end of each page for its checksum; can only be chosen before the first write."""
+
+_FIRST: tuple[str, ...] = (
+    # Texts of rows and of summaries, once each; a row, a tier or (later) an index points here.
+    """CREATE TABLE text(
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        enc INTEGER NOT NULL DEFAULT 0,
+        body TEXT NOT NULL) STRICT""",
+    # What a derived text alone cannot give back: structure, reasoning, signatures, odd characters.
+    "CREATE TABLE payload(text INTEGER PRIMARY KEY REFERENCES text(id), parts BLOB NOT NULL) STRICT",
+    """CREATE TABLE image(
+        id INTEGER PRIMARY KEY,
+        sha256 TEXT NOT NULL UNIQUE,
+        media_type TEXT NOT NULL, width INTEGER, height INTEGER,
+        data BLOB NOT NULL) STRICT""",
+    # leaf is the last row of the active path; next_* number what comes next in this session.
+    """CREATE TABLE session(
+        id INTEGER PRIMARY KEY,
+        key TEXT NOT NULL UNIQUE,
+        title TEXT, project TEXT,
+        source TEXT NOT NULL, native_id TEXT,
+        strategy TEXT,
+        parent INTEGER REFERENCES session(id), link TEXT CHECK(link IN ('fork', 'child')), opener INTEGER,
+        leaf INTEGER NOT NULL DEFAULT 0,
+        next_seq INTEGER NOT NULL DEFAULT 1,
+        next_node INTEGER NOT NULL DEFAULT 1,
+        next_cut INTEGER NOT NULL DEFAULT 1,
+        created_at INTEGER NOT NULL, appended_at INTEGER NOT NULL,
+        UNIQUE(source, native_id)) STRICT""",
+    "CREATE INDEX session_by_project ON session(project, appended_at)",
+    "CREATE INDEX session_by_parent ON session(parent) WHERE parent IS NOT NULL",
+    # prev is the row before on the path, 0 before the first; cum_* are totals along the path.
+    """CREATE TABLE row(
+        session INTEGER NOT NULL REFERENCES session(id),
+        seq INTEGER NOT NULL,
+        prev INTEGER NOT NULL CHECK(prev < seq),
+        unit INTEGER NOT NULL, round INTEGER NOT NULL,
+        role TEXT NOT NULL, entry_id TEXT, message_id TEXT,
+        at INTEGER NOT NULL, digest BLOB NOT NULL,
+        bytes INTEGER NOT NULL, fixed INTEGER NOT NULL,
+        cum_bytes INTEGER NOT NULL, cum_inputs INTEGER NOT NULL, cum_fixed INTEGER NOT NULL,
+        text INTEGER NOT NULL REFERENCES text(id),
+        PRIMARY KEY(session, seq)) STRICT, WITHOUT ROWID""",
+    """CREATE TRIGGER row_is_never_edited BEFORE UPDATE ON row
+        BEGIN SELECT RAISE(ABORT, 'rows are never edited'); END""",
+    "CREATE INDEX row_by_text ON row(text)",
+    "CREATE UNIQUE INDEX row_by_entry ON row(session, entry_id) WHERE entry_id IS NOT NULL",
+    "CREATE INDEX row_where_path_jumps ON row(session, seq, prev) WHERE prev <> seq - 1",
+    # Other content that came under an entry_id already taken; the first stays the row.
+    """CREATE TABLE variant(
+        session INTEGER NOT NULL, seq INTEGER NOT NULL, digest BLOB NOT NULL,
+        role TEXT NOT NULL, at INTEGER, content BLOB NOT NULL,
+        PRIMARY KEY(session, seq, digest)) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE call(
+        session INTEGER NOT NULL, id TEXT NOT NULL, seq INTEGER NOT NULL, n INTEGER NOT NULL,
+        PRIMARY KEY(session, id, seq, n)) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE answer(
+        session INTEGER NOT NULL, id TEXT NOT NULL, call_seq INTEGER NOT NULL, call_n INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        PRIMARY KEY(session, id, call_seq, call_n, seq)) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE node(
+        session INTEGER NOT NULL REFERENCES session(id),
+        id INTEGER NOT NULL,
+        depth INTEGER NOT NULL CHECK(depth BETWEEN 0 AND 8),
+        first INTEGER NOT NULL, last INTEGER NOT NULL CHECK(first <= last),
+        rows INTEGER NOT NULL, source_tokens INTEGER NOT NULL, made_at INTEGER NOT NULL,
+        PRIMARY KEY(session, id)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX node_by_last ON node(session, last, first)",
+    """CREATE TABLE edge(
+        session INTEGER NOT NULL, node INTEGER NOT NULL, n INTEGER NOT NULL CHECK(n < 8),
+        child INTEGER NOT NULL,
+        PRIMARY KEY(session, node, n),
+        FOREIGN KEY(session, node) REFERENCES node(session, id),
+        FOREIGN KEY(session, child) REFERENCES node(session, id)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX edge_by_child ON edge(session, child)",
+    """CREATE TABLE tier(
+        session INTEGER NOT NULL, node INTEGER NOT NULL,
+        kind TEXT NOT NULL CHECK(kind IN ('primary', 'rich')),
+        text INTEGER NOT NULL REFERENCES text(id),
+        tokens INTEGER NOT NULL, level INTEGER NOT NULL CHECK(level BETWEEN 1 AND 3), model TEXT NOT NULL,
+        PRIMARY KEY(session, node, kind),
+        FOREIGN KEY(session, node) REFERENCES node(session, id)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX tier_by_text ON tier(text)",
+    """CREATE TABLE cut(
+        session INTEGER NOT NULL REFERENCES session(id),
+        n INTEGER NOT NULL,
+        strategy TEXT NOT NULL, tail_from INTEGER NOT NULL,
+        shape BLOB NOT NULL, prefix_sha256 TEXT NOT NULL,
+        window INTEGER NOT NULL, made_at INTEGER NOT NULL,
+        PRIMARY KEY(session, n)) STRICT, WITHOUT ROWID""",
+    """CREATE TABLE lease(
+        session INTEGER PRIMARY KEY REFERENCES session(id),
+        token TEXT NOT NULL, holder TEXT NOT NULL, expires_at INTEGER NOT NULL) STRICT""",
+    """CREATE TABLE observation(
+        session INTEGER NOT NULL REFERENCES session(id),
+        n INTEGER NOT NULL,
+        prepared TEXT NOT NULL, made_at INTEGER NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY(session, n)) STRICT, WITHOUT ROWID""",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST,)
+"""MIGRATIONS[n] takes a file from version n to version n + 1."""
+
+VERSION = len(MIGRATIONS)
+
+
+def version_of(db: apsw.Connection) -> int:
+    """The schema version of the file; 0 for one that holds no schema yet."""
+    return int(db.pragma("user_version"))
+
+
+def is_ours(db: apsw.Connection) -> bool:
+    """Whether the file carries our mark, or is still empty and can become ours."""
+    if db.pragma("application_id") == APPLICATION_ID:
+        return True
+    return not db.execute("SELECT EXISTS(SELECT 1 FROM sqlite_schema)").get
+
+
+def migrate(db: apsw.Connection) -> None:
+    """Bring the file to VERSION, each step in its own transaction; another process may have been first."""
+    while version_of(db) < VERSION:
+        with db:
+            found = version_of(db)  # read again under the write lock
+            if found >= VERSION:
+                return
+            for statement in MIGRATIONS[found]:
+                db.execute(statement)
+            db.pragma("application_id", APPLICATION_ID)
+            db.pragma("user_version", found + 1)

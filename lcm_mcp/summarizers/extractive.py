@@ -1,0 +1,162 @@
+"""The summarizer that needs no model: it quotes, it does not write.
+
+Facts are gleaned from the source (gleaning.py) and fitted into the target here: each section first gets
+its share of the page, what is left goes round again, and the least needed lines are left out and
+counted rather than all of them cut. The same source always gives the same text, and the text always
+keeps within the target; it calls nothing, downloads nothing and cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import anyio.to_thread
+
+from lcm_mcp.summarizers.facts import (
+    IN_ORDER_OF_NEED,
+    LAST,
+    NAMES,
+    SAID,
+    Fact,
+    Section,
+    common_root,
+    line,
+    render,
+    split_path,
+)
+from lcm_mcp.summarizers.gleaning import Gleaned, glean_nodes, glean_rows
+from lcm_mcp.summarizers.model import Answer, NodesSource, Request, RowsSource
+from lcm_mcp.summarizers.sentences import clip
+from lcm_mcp.tokens import BYTES_PER_TOKEN, utf8_length
+
+NAME = "extractive"
+NARROWEST_BYTES = 84
+WIDEST_BYTES = 1600
+# A section whose share is not even a line waits until the needier ones had theirs.
+FIRST_LINE_BYTES = 48
+# How often the sections' shares are dealt: at last the whole page is open to whoever has something to say.
+ROUNDS = (1.0, 1.5, 2.5, 4.0, 100.0)
+# The head that stands for the line naming the root.
+ROOTED = ("", "")
+# Where the number of lines left out would tell a reader nothing.
+UNCOUNTED = (SAID, NAMES, LAST)
+
+
+@dataclass(frozen=True, slots=True)
+class Extractive:
+    """The chain's default end: always there, always the same answer."""
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    async def summarize(self, request: Request) -> Answer:
+        return Answer(await anyio.to_thread.run_sync(extract, request), NAME)
+
+
+def extract(request: Request) -> str:
+    """The summary of a source, at most target_tokens by tokens.text_tokens (for targets of 16 and more).
+
+    Level 2 quotes half as much of each line and so tells more things more tersely. Empty only for a
+    source of no rows and no children.
+    """
+    match request.source:
+        case RowsSource(rows=rows):
+            gleaned = glean_rows(rows)
+            bare = f"Rows e{rows[0].seq}..e{rows[-1].seq} hold no text." if rows else ""
+        case NodesSource(children=children):
+            gleaned = glean_nodes(children)
+            bare = f"{children[0].span} to {children[-1].span} hold no text." if children else ""
+    room = max(1, min(request.target_tokens, request.limit_tokens)) * BYTES_PER_TOKEN
+    return _page(gleaned, room, request.level) if gleaned.facts else clip(bare, room)
+
+
+def _page(gleaned: Gleaned, room: int, level: int) -> str:
+    """The widest quotes with which every fact has its place, or the usual width where none has."""
+    width = max(NARROWEST_BYTES, min(240, room // 10)) * (2 if level == 2 else 3) // 3
+    page, whole = _fitted(gleaned, room, width)
+    while whole and width < WIDEST_BYTES:
+        width *= 2
+        wider, whole = _fitted(gleaned, room, width)
+        page = wider if whole else page
+    return page
+
+
+def _fitted(gleaned: Gleaned, room: int, width: int) -> tuple[str, bool]:
+    """Render as many facts as `room` bytes hold, and say whether those were all."""
+    root = common_root(gleaned.facts)
+    kept = _dealt(gleaned.facts, room, width, root)
+    while True:
+        facts = [gleaned.facts[index] for index in sorted(kept)]
+        page = render(facts, _left_out(gleaned, facts), width, root)
+        if utf8_length(page) <= room:
+            return page, len(kept) == len(gleaned.facts)
+        if len(kept) == 1:
+            return clip(page, room), False
+        kept.pop()
+
+
+def _dealt(facts: Sequence[Fact], room: int, width: int, root: str) -> list[int]:
+    """Indices of the facts to keep, roughly `room` bytes of them, the most needed first."""
+    deal = _Deal(room, width, root)
+    queues = {section.title: _by_need(facts, section) for section in IN_ORDER_OF_NEED}
+    for growth in ROUNDS:
+        for section in IN_ORDER_OF_NEED:
+            share = room * section.share / 100 * growth
+            waiting = queues[section.title]
+            queues[section.title] = [index for index in waiting if not deal.takes(index, facts[index], share)]
+    return deal.kept
+
+
+def _by_need(facts: Sequence[Fact], section: Section) -> list[int]:
+    inside = [index for index, fact in enumerate(facts) if fact.section == section]
+    return sorted(inside, key=lambda index: (-facts[index].rank, index))
+
+
+@dataclass(slots=True)
+class _Deal:
+    """Facts taken so far and the bytes they will cost, headings and folders counted once."""
+
+    room: int
+    width: int
+    root: str
+    kept: list[int] = field(default_factory=list[int])
+    spent: Counter[str] = field(default_factory=Counter[str])
+    heads: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    def takes(self, index: int, fact: Fact, share: float) -> bool:
+        """Take a fact if page and share have room for it; a section's first may overdraw its share."""
+        title = fact.section.title
+        folder = split_path(fact.text)[0] if fact.section.listed and fact.section != NAMES else ""
+        price = self._price(fact, folder)
+        before = self.spent[title]
+        first = not before and share >= FIRST_LINE_BYTES
+        if self.kept and ((not first and before + price > share) or self.spent.total() + price > self.room):
+            return False
+        self.kept.append(index)
+        self.spent[title] += price
+        self.heads.add((title, folder))
+        if self.root and folder.startswith(self.root):
+            self.heads.add(ROOTED)
+        return True
+
+    def _price(self, fact: Fact, folder: str) -> int:
+        title = fact.section.title
+        heading = 0 if self.spent[title] else len(title) + 2
+        if not fact.section.listed:
+            return heading + utf8_length(line(fact, self.width)) + 1
+        entry = heading + utf8_length(fact.text) + len(fact.ref) + 3
+        if (title, folder) in self.heads:
+            return entry - utf8_length(folder)
+        rooted = ROOTED in self.heads and self.root and folder.startswith(self.root)
+        return entry + 4 - (utf8_length(self.root) if rooted else 0)
+
+
+def _left_out(gleaned: Gleaned, kept: Sequence[Fact]) -> dict[str, int]:
+    """By section, how many facts are not shown, those that summaries below left out included."""
+    counts = Counter(gleaned.unshown)
+    counts.update(fact.section.title for fact in gleaned.facts if fact.section not in UNCOUNTED)
+    counts.subtract(fact.section.title for fact in kept if fact.section not in UNCOUNTED)
+    return dict(counts)

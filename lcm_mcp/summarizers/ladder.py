@@ -1,0 +1,143 @@
+"""The ladder: from a source to a summary that is certainly smaller.
+
+Level 1 asks for the details, level 2 for bullets, level 3 cuts mechanically and so always ends. An answer
+counts only if it says something, keeps its limit and is strictly smaller than its source, by our own
+estimate of both as they are shown. Bad answers climb; a summarizer that cannot be called hands over to the
+next one, and with none left the summary failed and nothing is stored. No connection is held meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, assert_never
+
+from lcm_mcp.dag.model import Summary, Tier
+from lcm_mcp.errors import SummarizerFailed
+from lcm_mcp.projection.labels import escape_history
+from lcm_mcp.summarizers.model import Answer, NodesSource, Request, RowsSource, Source, Summarizer
+from lcm_mcp.tokens import BYTES_PER_TOKEN, TokenCount, text_tokens
+from lcm_mcp.transcript.sealing import readable
+
+LIMIT_FACTOR: Final = 4
+"""The output budget is this many targets: a reasoning model needs room, a summary needs an end."""
+SMALLER_FACTOR: Final = 2
+"""Beyond this many targets an accepted answer is asked for once more, smaller."""
+TRUNCATED_TOKENS: Final = 512
+HEAD_SHARE, END_SHARE = 0.7, 0.2
+TRUNCATED: Final = "[lcm:truncated]"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One summary that is wanted: source_tokens as the source is shown, span such as e104..e238."""
+
+    source: Source
+    source_tokens: TokenCount
+    target: TokenCount
+    header: str
+    span: str
+
+
+def shown_block(header: str, text: str) -> str:
+    """A summary as a request shows it: under its header, escaped."""
+    return f"{header}\n{escape_history(text)}"
+
+
+def shown_tokens(header: str, text: str) -> TokenCount:
+    """What shown_block takes, with the empty line that parts it from the next."""
+    return text_tokens(shown_block(header, text) + "\n\n")
+
+
+async def climb(chain: Sequence[Summarizer], task: Task) -> Summary | None:
+    """Summarize a source; None where not even a pointer is smaller than it.
+
+    Raises SummarizerFailed where no summarizer of the chain can be called.
+    """
+    limit = TokenCount(LIMIT_FACTOR * task.target)
+    first = await _ask(chain, task, 1, task.target, limit)
+    if _accepted(task, first, limit):
+        return await _maybe_smaller(chain, task, first)
+    smaller_limit = limit
+    if text_tokens(first.text) >= task.source_tokens:
+        smaller_limit = TokenCount(min(limit, task.source_tokens // 2))
+    second = await _ask(chain, task, 2, TokenCount(min(task.target, smaller_limit)), smaller_limit)
+    if _accepted(task, second, smaller_limit):
+        return Summary(_tier(task, second.text, 2, second.model))
+    return truncate(task)
+
+
+def truncate(task: Task) -> Summary | None:
+    """Level 3: the source's beginning and end with a pointer between, or the pointer alone."""
+    pointer = f"{TRUNCATED} lcm_expand {task.span} gives these rows word for word."
+    most = min(TRUNCATED_TOKENS, task.source_tokens // 2)
+    room = most - shown_tokens(task.header, f"\n{pointer}\n")
+    texts = [pointer]
+    if room > 0:
+        source = source_text(task.source)
+        head = _start(source, int(room * HEAD_SHARE) * BYTES_PER_TOKEN)
+        end = _end(source, int(room * END_SHARE) * BYTES_PER_TOKEN)
+        texts.insert(0, f"{head}\n{pointer}\n{end}")
+    for text in texts:
+        if shown_tokens(task.header, text) < task.source_tokens:
+            return Summary(_tier(task, text, 3, "truncation"))
+    return None
+
+
+def source_text(source: Source) -> str:
+    """A source as plain text, each row or summary under its address."""
+    match source:
+        case RowsSource(rows):
+            return "\n\n".join(f"e{row.seq} {row.role}: {row.text}" for row in rows)
+        case NodesSource(children):
+            return "\n\n".join(f"{child.span}: {child.text}" for child in children)
+        case _:
+            assert_never(source)
+
+
+async def _ask(
+    chain: Sequence[Summarizer], task: Task, level: Literal[1, 2], target: TokenCount, limit: TokenCount
+) -> Answer:
+    fault: SummarizerFailed | None = None
+    for summarizer in chain:
+        try:
+            answer = await summarizer.summarize(Request(task.source, level, target, limit))
+        except SummarizerFailed as failed:
+            fault = failed
+            continue
+        return Answer(readable(answer.text).strip(), answer.model)
+    raise fault or SummarizerFailed("chain", "no summarizer is configured")
+
+
+def _accepted(task: Task, answer: Answer, limit: TokenCount) -> bool:
+    return (
+        bool(answer.text)
+        and text_tokens(answer.text) <= limit
+        and shown_tokens(task.header, answer.text) < task.source_tokens
+    )
+
+
+async def _maybe_smaller(chain: Sequence[Summarizer], task: Task, first: Answer) -> Summary:
+    """One pass to make a long answer terse; the thorough text is kept beside the terse one."""
+    thorough = _tier(task, first.text, 1, first.model)
+    goal = TokenCount(SMALLER_FACTOR * task.target)
+    if text_tokens(first.text) <= goal:
+        return Summary(thorough)
+    second = await _ask(chain, task, 2, task.target, goal)
+    if not _accepted(task, second, goal) or len(second.text) >= len(first.text):
+        return Summary(thorough)
+    terse = _tier(task, second.text, 2, second.model)
+    return Summary(terse, Tier("rich", thorough.text, thorough.tokens, thorough.level, thorough.model))
+
+
+def _tier(task: Task, text: str, level: int, model: str) -> Tier:
+    return Tier("primary", text, shown_tokens(task.header, text), level, model)
+
+
+def _start(text: str, count: int) -> str:
+    """The first `count` bytes of a text, whole characters only."""
+    return text[:count].encode()[:count].decode(errors="ignore")
+
+
+def _end(text: str, count: int) -> str:
+    return text[-count:].encode()[-count:].decode(errors="ignore") if count else ""

@@ -1,0 +1,167 @@
+"""prepare_context: what a model's next request should show of a session."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import orjson
+from pydantic import Field
+
+from lcm_mcp.service.answers import Fragment, Observation, Prepared, PreparedMessage, Section
+from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
+from lcm_mcp.tools.text import count, listed, paragraph, quoted
+from lcm_mcp.tools.tool import ADDS, Tool
+
+if TYPE_CHECKING:
+    from lcm_mcp.service import Service
+
+
+class PrepareArguments(Arguments):
+    session: SessionKey = None
+    append: Objects = Field(
+        default_factory=list[object],
+        description="Entries to store first, as in lcm_append; an unknown session is created.",
+    )
+    strategy: Annotated[
+        Literal["lcm", "none"] | None,
+        Field(description="lcm: fold older units into summaries; none: plain history. Kept for the session."),
+    ] = None
+    window_tokens: Annotated[
+        int | None, Field(ge=1, le=100_000_000, description="The model's context window, in tokens.")
+    ] = None
+    preamble_tokens: Annotated[
+        int | None,
+        Field(
+            ge=0, le=100_000_000, description="Size of your system prompt and tools, where not given here."
+        ),
+    ] = None
+    system: Annotated[
+        str | None, Field(description="Your system prompt; counted and placed, not stored.")
+    ] = None
+    tools: Objects = Field(
+        default_factory=list[object], description="Your tool definitions; counted, not stored."
+    )
+    format: Annotated[
+        Literal["messages", "anthropic", "openai", "text"],
+        Field(description="The form of the messages; messages is neutral."),
+    ] = "messages"
+    compact: Annotated[
+        Literal["auto", "force", "never"],
+        Field(description="auto: fold where the window asks for it; force: now; never: only read."),
+    ] = "auto"
+    deadline_ms: Annotated[
+        int, Field(ge=1, le=50_000, description="Folding ends after this many milliseconds.")
+    ] = 50_000
+    detail: Annotated[
+        bool, Field(description="The whole observation too: sections, sizes, what was done.")
+    ] = False
+    cursor: Cursor = None
+
+
+async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
+    given = {name: getattr(arguments, name) for name in type(arguments).model_fields}
+    return await service.prepare(PrepareQuery(**given))
+
+
+def _message(index: int, message: PreparedMessage) -> str:
+    written = orjson.dumps(message.message).decode()
+    return f"[{index}] rows {listed(message.sources)}: {written}"
+
+
+def _fragment(fragment: Fragment) -> str:
+    end = fragment.offset + len(fragment.json)
+    return (
+        f"[{fragment.index}] rows {listed(fragment.sources)}: a piece of its JSON, "
+        f"characters {fragment.offset} to {end} of {fragment.total}, as a JSON string: {quoted(fragment.json)}"
+    )
+
+
+def _section(section: Section) -> str:
+    return (
+        f"  {section.id} {section.kind} {quoted(section.label)}: {count(section.items, 'item')}, "
+        f"{count(section.bytes, 'byte')}, {section.tokens} tokens, from {listed(section.sources)}\n"
+        f"    {quoted(section.preview)}"
+    )
+
+
+def _known(tokens: int | None) -> str:
+    return "unknown" if tokens is None else str(tokens)
+
+
+def _observation(seen: Observation) -> str:
+    done = (
+        "nothing"
+        if seen.done is None
+        else (
+            f"{count(seen.done.leaves, 'leaf', 'leaves')} and {count(seen.done.parents, 'parent')}, "
+            f"levels {listed(map(str, seen.done.levels))}, in {seen.done.seconds:g} s"
+        )
+    )
+    return paragraph(
+        f"Observation of {seen.prepared}, made {seen.made_at}: session {quoted(seen.session)}, status "
+        f"{seen.status}, strategy {seen.strategy}, {seen.regime}; notes: {listed(map(quoted, seen.notes))}",
+        f"  tokens: window {_known(seen.window_tokens)} ({seen.window_source}), "
+        f"trigger {_known(seen.trigger_tokens)}, tail {_known(seen.tail_tokens)}, "
+        f"summaries {_known(seen.summary_tokens)}",
+        f"  estimate {seen.estimated_input_tokens} tokens ({seen.estimate_method}), "
+        f"before {seen.tokens_before}; {count(seen.rows, 'row')}, {count(seen.shown_nodes, 'node')} shown, "
+        f"tail {count(seen.tail_rows, 'row')}",
+        f"  cut {seen.cut or 'none'}, prefix {seen.prefix_sha256 or 'none'}; done: {done}",
+        *map(_section, seen.sections),
+    )
+
+
+def _appended(prepared: Prepared) -> str | None:
+    if not prepared.refs and not prepared.created:
+        return None
+    made = "created the session; " if prepared.created else ""
+    return (
+        f"Appended: {made}refs {listed(prepared.refs)}; already there: {listed(prepared.duplicates)}; "
+        f"kept beside what was there, with other content: {listed(prepared.conflicts)}"
+    )
+
+
+def _render(prepared: Prepared) -> str:
+    first = prepared.first_message
+    here = len(prepared.messages)
+    return paragraph(
+        f"Session {quoted(prepared.session)}, prepared {prepared.prepared}, status {prepared.status}, about "
+        f"{prepared.estimated_input_tokens} tokens, change {prepared.change}.",
+        *(f"Note: {note}" for note in prepared.notes),
+        _appended(prepared),
+        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; {here} here from [{first}] on, "
+        "one a line:",
+        *(_message(first + place, message) for place, message in enumerate(prepared.messages)),
+        None if prepared.fragment is None else _fragment(prepared.fragment),
+        None if prepared.observation is None else _observation(prepared.observation),
+        "These are all." if prepared.next_cursor is None else None,
+    )
+
+
+TOOL = Tool(
+    name="prepare_context",
+    title="Prepare a request's context",
+    description=(
+        "Gives the messages a model's next request should carry for a session: the plain history while "
+        "it fits, and once it nears window_tokens the older part as labelled summaries with the newest "
+        "part word for word. Use it if you drive a model yourself, or to resume a stored session in a "
+        "new one.\n"
+        "append stores new entries first, as lcm_append does. Give the window (window_tokens) and your "
+        "preamble (system and tools, or preamble_tokens) so that sizes are right; compact force folds "
+        "now, never only reads.\n"
+        "Returns the name of this state (prepared), the status (not_needed, compacted, limited, "
+        "unknown_window, failed) with notes, an estimate of tokens, and the messages in the asked "
+        "format, each with the rows it shows; nothing is lost: what a summary covers is there for "
+        "lcm_expand. detail adds the whole observation.\n"
+        "While next_cursor is given, call again with the same arguments, without append, and this "
+        "cursor; the pages joined are the request. A message over a page comes as fragments whose json "
+        "is to be joined."
+    ),
+    arguments=PrepareArguments,
+    answer=Prepared,
+    effects=ADDS,
+    run=_run,
+    render=_render,
+    once=("append",),
+)

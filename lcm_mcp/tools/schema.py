@@ -1,0 +1,62 @@
+"""The output schema of an answer: a JSON schema derived from the frozen dataclasses of the service.
+
+Pydantic's own derivation does not end on the recursive type of arbitrary JSON, so the few shapes
+that answers are built from are read here: dataclasses, tuples, literals, optional values, scalars,
+JSON. Every field is required, since every answer names all of them; a shape not known is an error
+when the server starts, not a schema that promises nothing.
+"""
+
+from __future__ import annotations
+
+import types
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_SCALARS: dict[object, str] = {
+    str: "string",
+    int: "integer",
+    float: "number",
+    bool: "boolean",
+    types.NoneType: "null",
+}
+
+Schema = dict[str, Any]
+
+
+@cache
+def answer_schema(answer: type) -> Schema:
+    """The schema of an answer's class."""
+    hints = get_type_hints(answer)
+    names = [field.name for field in fields(answer)]
+    return {
+        "type": "object",
+        "properties": {name: _schema(hints[name]) for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+
+
+def _schema(hint: Any) -> Schema:
+    if hint in _SCALARS:
+        return {"type": _SCALARS[hint]}
+    if isinstance(hint, type) and is_dataclass(hint):
+        return answer_schema(hint)
+    return _composed(hint)
+
+
+def _composed(hint: Any) -> Schema:
+    origin, parts = get_origin(hint), get_args(hint)
+    if origin is Literal:
+        return {"type": "string", "enum": list(parts)}
+    if origin in (Union, types.UnionType):
+        if any(get_origin(part) is list for part in parts):
+            return {}  # only the type of arbitrary JSON holds lists
+        return {"anyOf": [_schema(part) for part in parts]}
+    if origin is dict:
+        return {"type": "object"}
+    if origin is tuple and parts[1:] == (...,):
+        return {"type": "array", "items": _schema(parts[0])}
+    if origin is tuple and len(set(parts)) == 1:
+        return {"type": "array", "items": _schema(parts[0]), "minItems": len(parts), "maxItems": len(parts)}
+    raise TypeError(f"an answer holds {hint!r}, which has no schema here")

@@ -1,0 +1,52 @@
+"""How answers become text: short lines in our words, stored text set apart so that it stays data.
+
+A stored text of one line is quoted as a JSON string; a text of many lines stands verbatim between
+two fences longer than any run of backticks in it, so nothing stored can close its fence and speak
+in the tool's place. Nothing is cut here: what the structured answer says, the text says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+
+_FENCE = "```"
+# Line breaks that JSON leaves as they are.
+_BREAKS = {ord(char): f"\\u{ord(char):04x}" for char in "\x7f\x85\u2028\u2029"}
+_BACKTICKS = re.compile(r"`{3,}")
+
+
+def quoted(stored: str | None) -> str:
+    """A stored text on one line, as a JSON string; "none" for null."""
+    return "none" if stored is None else json.dumps(stored, ensure_ascii=False).translate(_BREAKS)
+
+
+def fenced(stored: str) -> str:
+    """A stored text verbatim, on lines of its own between fences."""
+    fence = max(_BACKTICKS.findall(stored), key=len, default="") + "`" if "```" in stored else _FENCE
+    return f"{fence}\n{stored}\n{fence}"
+
+
+def listed(items: Iterable[str]) -> str:
+    """Addresses in a row; "none" where there are none."""
+    return ", ".join(items) or "none"
+
+
+def span(pair: Sequence[str]) -> str:
+    return f"{pair[0]}..{pair[1]}"
+
+
+def count(number: int, word: str, plural: str | None = None) -> str:
+    """ "1 row", "2 rows"."""
+    return f"{number} {word if number == 1 else plural or word + 's'}"
+
+
+def flags(**states: bool) -> str:
+    """The names of the flags that are set, each after a comma."""
+    return "".join(f", {name}" for name, is_set in states.items() if is_set)
+
+
+def paragraph(*lines: str | None) -> str:
+    """The lines that are there, one below the other."""
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,227 @@
+"""Claude Code session files: a line that carries a message is one draft, in the order of the file.
+
+The order of lines is the order of the conversation. parentUuid is not used to reorder or to drop:
+after a compaction, an interrupt or a resume it leads nowhere, and following it would lose most of a
+long session. It is followed among sidechain lines alone, to tell one subagent from another; each
+becomes a child session. All other messages of a file are one session, whatever sessionId they bear.
+Envelopes, toolUseResult (the message's content again) and lines without a message are not stored.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from lcm_mcp.transcript.blocks import Block, parse_content
+from lcm_mcp.transcript.entries import read_instant
+from lcm_mcp.transcript.importers.jsonl import BadLine, Object, read_objects
+from lcm_mcp.transcript.importers.report import Entry, Event, Other, SessionFound, Trouble
+from lcm_mcp.transcript.model import Draft, Json, Opaque, Part, Role, Text, ToolCall
+
+TITLE_CHARACTERS = 80
+_MESSAGE_TYPES = ("user", "assistant")
+_SUBAGENT_TOOLS = ("Task", "Agent")
+_SCANNED_OBJECTS = 200
+_KEY_CHARACTERS = 8
+# What the client writes into user messages by itself: no title for a person to recognise.
+_MACHINE_TEXT = ("<", "Caveat:", "[Request interrupted")
+
+
+def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
+    """Read a session file as events, in bounded memory; `session_key` overrides the file's own.
+
+    The title comes from the first lines: a summary of one of them, else what the user first wrote.
+    Raises OSError.
+    """
+    reading = _Reading(path.stem, session_key, _title(path))
+    for found in read_objects(path):
+        match found:
+            case BadLine():
+                kind = "unfinished" if found.unfinished else "bad"
+                yield Trouble(found.line, found.problem, kind)
+            case Object():
+                if found.repaired:
+                    yield Trouble(found.line, "bytes that are no UTF-8 were replaced", "repaired")
+                yield from reading.events(found)
+
+
+def is_line(value: Block) -> bool:
+    """Whether an object can only be a line of such a file: a message, or a record of its client."""
+    kind = value.get("type")
+    if kind in _MESSAGE_TYPES:
+        return "message" in value and "role" not in value
+    marks = {"summary": "leafUuid", "file-history-snapshot": "snapshot", "queue-operation": "operation"}
+    if isinstance(kind, str) and kind in marks:
+        return marks[kind] in value
+    return kind in ("system", "progress") and "parentUuid" in value
+
+
+@dataclass(frozen=True, slots=True)
+class _Sidechain:
+    """A subagent's conversation inside the file; `main` is the session that started it."""
+
+    key: str
+    main: str
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has to be remembered of earlier lines: keys, sidechains by uuid, and open Task calls."""
+
+    stem: str
+    wanted_key: str | None
+    title: str | None
+    main_key: str | None = None
+    main_found: bool = False
+    last_main_id: str | None = None
+    by_uuid: dict[str, _Sidechain] = field(default_factory=dict[str, _Sidechain])
+    by_agent: dict[str, _Sidechain] = field(default_factory=dict[str, _Sidechain])
+    taken: set[str] = field(default_factory=set[str])
+    openers: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+
+    def events(self, found: Object) -> Iterator[Event]:
+        value = found.value
+        if value.get("type") not in _MESSAGE_TYPES:
+            kind = value.get("type")
+            yield Other(kind if isinstance(kind, str) else "unknown", found.line)
+            return
+        draft = _draft(value, found)
+        if self.main_key is None:
+            self.main_key = self.wanted_key or _text_of(value, "sessionId") or self.stem
+        if value.get("isSidechain") is True:
+            yield from self._sidechain_events(value, draft, found.line)
+        else:
+            yield from self._main_events(value, draft, found.line, self.main_key)
+
+    def _main_events(self, value: Block, draft: Draft, line: int, key: str) -> Iterator[Event]:
+        if not self.main_found:
+            self.main_found = True
+            title = self.title or title_of(_plain_text(draft.parts))
+            yield SessionFound(key, title, _text_of(value, "cwd"))
+        self.last_main_id = draft.entry_id
+        for part in draft.parts:
+            prompt = _subagent_prompt(part)
+            if prompt and draft.entry_id is not None:
+                self.openers[prompt].append(draft.entry_id)
+        yield Entry(key, draft, line)
+
+    def _sidechain_events(self, value: Block, draft: Draft, line: int) -> Iterator[Event]:
+        sidechain = self._known_sidechain(value)
+        if sidechain is None:
+            sidechain = self._new_sidechain(value, draft)
+            text = _plain_text(draft.parts)
+            opener = self._opener(text)
+            yield SessionFound(sidechain.key, title_of(text), _text_of(value, "cwd"), sidechain.main, opener)
+        if draft.entry_id is not None:
+            self.by_uuid[draft.entry_id] = sidechain
+        yield Entry(sidechain.key, draft, line)
+
+    def _known_sidechain(self, value: Block) -> _Sidechain | None:
+        agent = _text_of(value, "agentId")
+        if agent is not None:
+            return self.by_agent.get(agent)
+        return self.by_uuid.get(_text_of(value, "parentUuid") or "")
+
+    def _new_sidechain(self, root: Block, draft: Draft) -> _Sidechain:
+        main = self.main_key or self.stem
+        agent, identity = _text_of(root, "agentId"), draft.entry_id or ""
+        key = f"{main}/{agent or identity[:_KEY_CHARACTERS]}"
+        if key in self.taken:  # another root begins with the same characters
+            key = f"{main}/{identity}"
+        self.taken.add(key)
+        sidechain = _Sidechain(key, main)
+        if agent is not None:
+            self.by_agent[agent] = sidechain
+        return sidechain
+
+    def _opener(self, text: str) -> str | None:
+        """The row whose Task call bears the sidechain's first text; each call opens one sidechain."""
+        waiting = self.openers.get(text.strip())
+        return waiting.popleft() if waiting else self.last_main_id
+
+
+def title_of(text: str) -> str | None:
+    """A text's beginning as one line of at most TITLE_CHARACTERS; None where it says nothing."""
+    line = " ".join(text[: TITLE_CHARACTERS * 20].split())
+    if len(line) > TITLE_CHARACTERS:
+        line = line[: TITLE_CHARACTERS - 1].rstrip() + "…"
+    return line or None
+
+
+def _draft(value: Block, found: Object) -> Draft:
+    message = value.get("message")
+    return Draft(
+        role=_role(value, message),
+        parts=_parts(value, message),
+        entry_id=_text_of(value, "uuid") or f"line:{found.line}",
+        message_id=_text_of(message, "id") if isinstance(message, dict) else None,
+        at=read_instant(value.get("timestamp")),
+        active=value.get("isCompactSummary") is not True,
+    )
+
+
+def _role(value: Block, message: Json) -> Role:
+    said = message.get("role") if isinstance(message, dict) else None
+    kind = said if said in _MESSAGE_TYPES else value.get("type")
+    return "assistant" if kind == "assistant" else "user"
+
+
+def _parts(value: Block, message: Json) -> tuple[Part, ...]:
+    """The message's content; a message of another shape whole, and without one the line itself."""
+    match message:
+        case {"content": content}:
+            return parse_content(content)
+        case str() | list():
+            return parse_content(message)
+        case _:
+            return (Opaque(value if message is None else message),)
+
+
+def _subagent_prompt(part: Part) -> str | None:
+    if not isinstance(part, ToolCall) or part.name not in _SUBAGENT_TOOLS:
+        return None
+    prompt = part.arguments.get("prompt") if isinstance(part.arguments, dict) else None
+    return prompt.strip() if isinstance(prompt, str) else None
+
+
+def _plain_text(parts: tuple[Part, ...]) -> str:
+    return "\n".join(part.text for part in parts if isinstance(part, Text))
+
+
+def _text_of(value: Block, key: str) -> str | None:
+    text = value.get(key)
+    return text if isinstance(text, str) and text else None
+
+
+def _title(path: Path) -> str | None:
+    """The title that the file's first objects give, None where they give none."""
+    summaries: list[tuple[str, str]] = []
+    seen: set[str] = set()
+    first_text: str | None = None
+    for found in islice(read_objects(path), _SCANNED_OBJECTS):
+        if isinstance(found, BadLine):
+            continue
+        value = found.value
+        seen.add(_text_of(value, "uuid") or "")
+        if value.get("type") == "summary":
+            summaries.append((_text_of(value, "leafUuid") or "", _text_of(value, "summary") or ""))
+        elif not first_text:
+            first_text = _user_text(value)
+    # The client also notes summaries of other sessions here: those of a line of this one come first.
+    own = [text for leaf, text in summaries if leaf in seen]
+    candidates = [*reversed(own), first_text or "", *(text for _, text in summaries)]
+    return next((title for title in map(title_of, candidates) if title), None)
+
+
+def _user_text(value: Block) -> str | None:
+    """What a person wrote in this line, None where nobody did."""
+    message = value.get("message")
+    if value.get("type") != "user" or not isinstance(message, dict):
+        return None
+    if any(value.get(mark) is True for mark in ("isSidechain", "isMeta", "isCompactSummary")):
+        return None
+    texts = (part.text for part in parse_content(message.get("content")) if isinstance(part, Text))
+    return next((text for text in texts if text and not text.lstrip().startswith(_MACHINE_TEXT)), None)

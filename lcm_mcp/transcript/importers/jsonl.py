@@ -1,0 +1,178 @@
+"""JSON lines read as they lie on disk: one object after another, in bounded memory.
+
+Files of live and crashed programs are the rule here: several objects glued into one line, a last
+line half written, bytes that are no UTF-8, lone surrogates. What can be parsed is yielded, what
+cannot is a BadLine that says why, and reading goes on; nothing in a file's content raises. The
+reader knows no format, and holds at most one line, of at most MAX_LINE_BYTES.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import orjson
+
+from lcm_mcp.transcript.blocks import MAX_DEPTH, too_deep
+from lcm_mcp.transcript.model import Json
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+_SKIP_BYTES = 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+# NULs are what a crash leaves where a line was allocated and not written.
+_BLANK = b" \t\r\n\x0b\x0c\x00"
+# orjson turns integers beyond 64 bits into floats without a word; such lines take the slow way.
+_LONG_INTEGER = re.compile(rb"[0-9]{19}")
+_BETWEEN = re.compile(r"[\s\x00]*")
+_ESCAPED_BYTES = re.compile("[\udc80-\udcff]")
+# Not strict: raw control characters inside strings are wrong but lose nothing.
+_DECODER = json.JSONDecoder(strict=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A JSON object; line counts from 1, offset is its first byte in the file.
+
+    glued: another object stands before it on its line. repaired: bytes that were no UTF-8 on its
+    line are now U+FFFD.
+    """
+
+    line: int
+    offset: int
+    value: dict[str, Json]
+    glued: bool = False
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line, or its rest, that gave no object. unfinished: the file ends in it, without a newline."""
+
+    line: int
+    offset: int
+    problem: str
+    unfinished: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line as read: content without the blanks around it, None where it was too long to hold."""
+
+    number: int
+    offset: int
+    content: bytes | None
+    ended: bool
+
+
+def read_objects(path: Path) -> Iterator[Object | BadLine]:
+    """Every object of a file, in file order, and a BadLine for whatever is none. Raises OSError."""
+    with path.open("rb") as file:
+        for line in _lines(file):
+            if line.content is None:
+                problem = f"the line is longer than {MAX_LINE_BYTES // (1024 * 1024)} MB"
+                yield BadLine(line.number, line.offset, problem, not line.ended)
+            elif line.content:
+                yield from _objects(line, line.content)
+
+
+def _lines(file: BinaryIO) -> Iterator[_Line]:
+    number = offset = 0
+    while read := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        start, ended = offset, read.endswith(b"\n")
+        offset += len(read)
+        if len(read) > MAX_LINE_BYTES and not ended:
+            del read  # before skipping: the rest is not to stand beside it in memory
+            skipped, ended = _skip_line(file)
+            offset += skipped
+            yield _Line(number, start, None, ended)
+            continue
+        if start == 0 and read.startswith(_BOM):
+            start, read = len(_BOM), read[len(_BOM) :]
+        body = read.lstrip(_BLANK)
+        yield _Line(number, start + len(read) - len(body), body.rstrip(_BLANK), ended)
+
+
+def _skip_line(file: BinaryIO) -> tuple[int, bool]:
+    """Go past the line's end; the bytes passed, and whether a newline was met."""
+    skipped = 0
+    while piece := file.readline(_SKIP_BYTES):
+        skipped += len(piece)
+        if piece.endswith(b"\n"):
+            return skipped, True
+    return skipped, False
+
+
+def _objects(line: _Line, content: bytes) -> Iterator[Object | BadLine]:
+    if _LONG_INTEGER.search(content) is None:
+        try:
+            value = cast("Json", orjson.loads(content))
+        except orjson.JSONDecodeError:
+            pass
+        else:
+            deep = content.count(b"{") + content.count(b"[") > MAX_DEPTH
+            yield _judged(line, line.offset, value, check_depth=deep)
+            return
+    yield from _slowly(line, content)
+
+
+def _slowly(line: _Line, content: bytes) -> Iterator[Object | BadLine]:
+    """Parse what orjson refuses: glued objects, lone surrogates, huge numbers, broken UTF-8."""
+    escaped = content.decode("utf-8", "surrogateescape")
+    text = _ESCAPED_BYTES.sub("\ufffd", escaped)
+    position, offset = 0, line.offset
+    while position < len(text):
+        try:
+            parsed, end = cast("tuple[Json, int]", _DECODER.raw_decode(text, position))
+        except (ValueError, RecursionError) as error:
+            yield BadLine(line.number, offset, _problem(error), not line.ended)
+            return
+        found = _judged(line, offset, parsed, glued=position > 0, repaired=text != escaped)
+        yield found
+        if isinstance(found, BadLine):  # what follows a stray number in a log line is no record either
+            return
+        after = _BETWEEN.match(text, end)
+        following = end if after is None else after.end()
+        # One character of text is one of escaped, and that one encodes to the very bytes read.
+        offset += len(escaped[position:following].encode("utf-8", "surrogateescape"))
+        position = following
+
+
+def _judged(
+    line: _Line,
+    offset: int,
+    value: Json,
+    *,
+    glued: bool = False,
+    repaired: bool = False,
+    check_depth: bool = True,
+) -> Object | BadLine:
+    if not isinstance(value, dict):
+        return BadLine(line.number, offset, f"a {_NAMES[type(value)]} stands where an object should")
+    if check_depth and too_deep(value):
+        return BadLine(line.number, offset, f"nested more than {MAX_DEPTH} deep")
+    return Object(line.number, offset, value, glued, repaired)
+
+
+def _problem(error: ValueError | RecursionError) -> str:
+    match error:
+        case RecursionError():
+            return f"nested more than {MAX_DEPTH} deep"
+        case json.JSONDecodeError():
+            return f"not JSON: {error.msg} at character {error.pos + 1}"
+        case _:  # Python's limit on the digits of an integer
+            return "a number has too many digits to be read"
+
+
+_NAMES = {
+    str: "text",
+    int: "number",
+    float: "number",
+    bool: "truth value",
+    type(None): "null",
+    list: "list",
+}

@@ -1,0 +1,135 @@
+"""Walks along a session's path: the chain of prev from a row back to the first.
+
+A path is almost always a run of neighbouring numbers, so it is handled as segments [low, high] in which
+each row's prev is the number before it; only the rows where the path jumps are looked up. Walking costs
+the rows walked plus the jumps, never the session. Whether a row is removed is derived here, not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from lcm_mcp.ids import Seq, SessionId
+from lcm_mcp.tokens import Size
+from lcm_mcp.transcript.model import Role, RowMark
+
+FIRST = Seq(1)
+
+_LAST_JUMP = """SELECT seq, prev FROM row WHERE session = ? AND prev <> seq - 1 AND seq <= ?
+    ORDER BY seq DESC LIMIT 1"""
+
+_MARKS = """SELECT seq, prev, unit, round, role, bytes, fixed, cum_bytes, cum_inputs, cum_fixed
+    FROM row WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows low to high, both included, that follow each other on the path."""
+
+    low: Seq
+    high: Seq
+
+
+def segments_back(db: apsw.Connection, session: SessionId, leaf: Seq) -> Iterator[Segment]:
+    """The path from `leaf` back to the first row, newest segment first; lazily, one look-up each."""
+    high = leaf
+    while high > 0:
+        jump: tuple[int, int] | None = db.execute(_LAST_JUMP, (session, high)).get
+        low, before = jump or (1, 0)
+        yield Segment(Seq(low), high)
+        high = Seq(before)
+
+
+class Path:
+    """The path to one leaf, read segment by segment as far as anyone asks; valid inside one transaction."""
+
+    def __init__(self, db: apsw.Connection, session: SessionId, leaf: Seq) -> None:
+        self._db = db
+        self._session = session
+        self.leaf = leaf
+        self._more = segments_back(db, session, leaf)
+        self._known: list[Segment] = []
+
+    def __contains__(self, seq: Seq) -> bool:
+        return any(segment.low <= seq <= segment.high for segment in self.segments(down_to=seq))
+
+    def segments(self, *, down_to: Seq = FIRST) -> Iterator[Segment]:
+        """Segments newest first, until one that starts at or before `down_to` is given."""
+        index = 0
+        while True:
+            if index == len(self._known):
+                following = next(self._more, None)
+                if following is None:
+                    return
+                self._known.append(following)
+            segment = self._known[index]
+            if segment.high < down_to:
+                return
+            yield segment
+            index += 1
+
+    def between(self, first: Seq, last: Seq) -> Sequence[Segment]:
+        """The part of the path from `first` to `last`, both included, oldest segment first."""
+        found = [
+            Segment(max(segment.low, first), min(segment.high, last))
+            for segment in self.segments(down_to=first)
+            if segment.low <= last
+        ]
+        found.reverse()
+        return found
+
+    def before(self, seq: Seq) -> Seq:
+        """The row before `seq` on the path, 0 before the first."""
+        previous: int = self._db.execute(
+            "SELECT prev FROM row WHERE session = ? AND seq = ?", (self._session, seq)
+        ).get
+        return Seq(previous)
+
+    def after(self, seq: Seq) -> Seq | None:
+        """The row after `seq` on the path, None after the leaf; `seq` 0 gives the first row."""
+        following: Seq | None = None
+        for segment in self.segments(down_to=seq):
+            if segment.low <= seq < segment.high:
+                return Seq(seq + 1)
+            if segment.low > seq:
+                following = segment.low
+        return following
+
+    def marks(self, first: Seq, last: Seq) -> list[RowMark]:
+        """Places and weights of the rows from `first` to `last` on the path, oldest first."""
+        return [mark for part in self.between(first, last) for mark in self._marks_of(part)]
+
+    def marks_back(self, batch: int = 64) -> Iterator[RowMark]:
+        """Places and weights from the leaf backwards; reads only as far as it is consumed."""
+        for segment in self.segments():
+            high = segment.high
+            while high >= segment.low:
+                low = Seq(max(segment.low, high - batch + 1))
+                yield from reversed(self._marks_of(Segment(low, high)))
+                high = Seq(low - 1)
+
+    def _marks_of(self, part: Segment) -> list[RowMark]:
+        rows: Iterable[tuple[int, int, int, int, Role, int, int, int, int, int]] = self._db.execute(
+            _MARKS, (self._session, part.low, part.high)
+        )
+        return [_mark(*row) for row in rows]
+
+
+def _mark(
+    seq: int,
+    prev: int,
+    unit: int,
+    round_: int,
+    role: Role,
+    own_bytes: int,
+    own_fixed: int,
+    cum_bytes: int,
+    cum_inputs: int,
+    cum_fixed: int,
+) -> RowMark:
+    upto = Size(cum_bytes, cum_inputs, cum_fixed)
+    before = upto - Size(own_bytes, 1, own_fixed)
+    return RowMark(Seq(seq), Seq(prev), Seq(unit), Seq(round_), role, before, upto)

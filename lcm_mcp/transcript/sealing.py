@@ -1,0 +1,263 @@
+"""From a draft to what a row stores, and back.
+
+A row stores its derived text (what search, summaries and people read) and, only where that text cannot
+give every part back, a payload: the parts as neutral JSON in which each long string that also stands in
+the text is replaced by its place there, so that no long text is stored twice. Lone surrogates and NULs
+live in the payload and are replaced in the text alone. Image bytes are in neither. Nothing here
+numbers a row or opens a transaction.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import assert_never, cast
+
+import orjson
+
+from lcm_mcp.tokens import Size, image_tokens, utf8_length
+from lcm_mcp.transcript.blocks import parse_part, part_to_json
+from lcm_mcp.transcript.model import (
+    Draft,
+    Image,
+    Json,
+    Opaque,
+    Part,
+    Reasoning,
+    Sealed,
+    Text,
+    ToolCall,
+    ToolResult,
+)
+
+SLICE_CHARACTERS = 48
+"""Shorter strings cost less written out than as a place in the text."""
+_PLACE = "\x00"
+"""The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
+_WHOLE, _SLICED = b"W", b"S"
+
+
+def seal(draft: Draft) -> Sealed:
+    """Make a draft ready to be stored; pure, and linear in its size."""
+    blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in draft.parts]
+    text = derive_text(draft.parts)
+    return Sealed(
+        draft=replace(
+            draft,
+            entry_id=None if draft.entry_id is None else readable(draft.entry_id),
+            message_id=None if draft.message_id is None else readable(draft.message_id),
+        ),
+        text=text,
+        payload=None if _is_complete(draft.parts, text) else pack(blocks, text),
+        images=tuple(_images(draft.parts)),
+        size=weigh(draft.parts),
+        digest=hashlib.blake2b(encode([draft.role, blocks]), digest_size=16).digest(),
+    )
+
+
+def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
+    """The parts of a stored row; images come without their bytes."""
+    if payload is None:
+        return (Text(text),)
+    return tuple(parse_part(block) for block in unpack(payload, text))
+
+
+def derive_text(parts: Iterable[Part]) -> str:
+    """What search, summarizers and readers see of a row. Always valid Unicode without NUL."""
+    return "\n".join(piece for part in parts if (piece := _derive(part)) is not None)
+
+
+def weigh(parts: Iterable[Part]) -> Size:
+    """One input's size by the rule of tokens.py: the serialised form's bytes, images by their pixels."""
+    total = Size(inputs=1)
+    for part in parts:
+        total += _weigh(part)
+    return total
+
+
+def encode(value: Json) -> bytes:
+    """JSON bytes of any value we can hold; lone surrogates and huge numbers take the slower way."""
+    try:
+        return orjson.dumps(value)
+    except (TypeError, ValueError):
+        return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def decode(data: bytes) -> Json:
+    """The value that encode wrote."""
+    try:
+        return cast("Json", orjson.loads(data))
+    except ValueError:
+        return cast("Json", json.loads(data))
+
+
+def pack(blocks: list[Json], text: str) -> bytes:
+    """Blocks as payload bytes, their long strings replaced by places in `text` where they stand there."""
+    whole = encode(blocks)
+    if b'"\\u0000"' in whole:
+        return _WHOLE + whole
+    return _SLICED + encode(_Slicer(text).visit(blocks))
+
+
+def unpack(payload: bytes, text: str) -> list[Json]:
+    """The blocks that pack was given together with the same text."""
+    blocks = decode(payload[1:])
+    assert isinstance(blocks, list)
+    if payload[:1] == _WHOLE:
+        return blocks
+    filled = _fill(blocks, text)
+    assert isinstance(filled, list)
+    return filled
+
+
+class _Slicer:
+    """Walks blocks in the order the text was derived from: each search starts where the last ended."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._cursor = 0
+
+    def visit(self, value: Json) -> Json:
+        match value:
+            case str():
+                return self._place(value)
+            case list():
+                return [self.visit(member) for member in value]
+            case dict():
+                return {key: self.visit(member) for key, member in value.items()}
+            case _:
+                return value
+
+    def _place(self, value: str) -> Json:
+        if len(value) < SLICE_CHARACTERS:
+            return value
+        start = self._text.find(value, self._cursor)
+        if start < 0:
+            return value
+        self._cursor = start + len(value)
+        return {_PLACE: [start, self._cursor]}
+
+
+def _fill(value: Json, text: str) -> Json:
+    match value:
+        case list():
+            return [_fill(member, text) for member in value]
+        case {"\x00": [int(start), int(end)]}:
+            return text[start:end]
+        case dict():
+            return {key: _fill(member, text) for key, member in value.items()}
+        case _:
+            return value
+
+
+def _is_complete(parts: tuple[Part, ...], text: str) -> bool:
+    return len(parts) == 1 and isinstance(parts[0], Text) and parts[0].text == text and not parts[0].extra
+
+
+def _derive(part: Part) -> str | None:
+    match part:
+        case Text(text):
+            return readable(text)
+        case Reasoning():
+            return None  # kept and returned by reads, but neither searched nor summarized
+        case ToolCall(_, name, arguments):
+            lines = [f"[call {readable(name)}]", *_argument_lines("", arguments)]
+            return "\n".join(lines)
+        case ToolResult(_, content, is_error):
+            pieces = [piece for inner in content if (piece := _derive(inner)) is not None]
+            return "\n".join(["[failed result]" if is_error else "[result]", *pieces])
+        case Image():
+            return describe_image(part)
+        case Opaque(raw):
+            return f"[{readable(part.kind)} block, {len(encode(raw))} bytes]"
+        case _:
+            assert_never(part)
+
+
+def describe_image(image: Image) -> str:
+    """An image in words: media type, pixels, bytes; never its content."""
+    sides = f"{image.width}x{image.height} px" if image.width and image.height else "size unknown"
+    return f"[image {readable(image.media_type)}, {sides}, {image.size_bytes} bytes]"
+
+
+def _argument_lines(path: str, value: Json) -> Iterable[str]:
+    """Arguments a line each, strings as they are, so that code and quotes in them can be searched."""
+    match value:
+        case dict() if value:
+            for key, member in value.items():
+                yield from _argument_lines(f"{path}.{key}" if path else key, member)
+        case list() if value:
+            for index, member in enumerate(value):
+                yield from _argument_lines(f"{path}[{index}]", member)
+        case str():
+            yield readable(f"{path}: {value}" if path else value)
+        case _:
+            yield readable(f"{path}: {json.dumps(value)}" if path else json.dumps(value))
+
+
+def readable(text: str) -> str:
+    """Text that SQLite, UTF-8 and a terminal of any client can carry: no lone surrogate, no NUL."""
+    if "\x00" in text:
+        text = text.replace("\x00", "\u2400")
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # A surrogate pair written as two escapes is one character; what stays lone is unreadable.
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _weigh(part: Part) -> Size:
+    match part:
+        case Text(text):
+            return Size(bytes=utf8_length(text))
+        case Reasoning(text, extra):
+            return Size(bytes=utf8_length(text) + (len(encode(dict(extra))) if extra else 0))
+        case ToolCall(call_id, name, arguments):
+            return Size(bytes=utf8_length(call_id) + utf8_length(name) + len(encode(arguments)))
+        case ToolResult(call_id, content):
+            total = Size(bytes=utf8_length(call_id))
+            for inner in content:
+                total += Size(bytes=len(encode(inner.text))) if isinstance(inner, Text) else _weigh(inner)
+            return total
+        case Image(width=width, height=height):
+            return Size(fixed=image_tokens(width, height))
+        case Opaque(raw):
+            return _weigh_opaque(raw)
+        case _:
+            assert_never(part)
+
+
+def _weigh_opaque(raw: Json) -> Size:
+    """A block we do not read counts by its JSON, but base64 inside it as one image of unknown size."""
+    source = raw.get("source") if isinstance(raw, dict) else None
+    data = source.get("data") if isinstance(source, dict) and source.get("type") == "base64" else None
+    if not isinstance(data, str):
+        return Size(bytes=len(encode(raw)))
+    return Size(bytes=len(encode(raw)) - len(data), fixed=image_tokens(None, None))
+
+
+def _images(parts: Iterable[Part]) -> Iterable[Image]:
+    for part in parts:
+        match part:
+            case Image():
+                yield part
+            case ToolResult(content=content):
+                yield from _images(content)
+            case _:
+                continue
+
+
+def _without_bytes(part: Part) -> Part:
+    match part:
+        case Image():
+            return replace(part, data=None)
+        case ToolResult(content=content):
+            return replace(
+                part,
+                content=tuple(replace(c, data=None) if isinstance(c, Image) else c for c in content),
+            )
+        case _:
+            return part

@@ -1,0 +1,161 @@
+"""Sessions as stored: made, found, listed.
+
+A session is named by its client's own key; the store's number is what addresses use (s7). Finding
+never makes one: whoever appends says so. Functions take a connection and never begin or commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import apsw
+
+from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
+
+MAX_KEY_CHARACTERS = 200
+NATIVE = "native"
+Link = Literal["fork", "child"]
+
+_COLUMNS = """id, key, title, project, source, native_id, strategy, parent, link, opener,
+    leaf, next_seq, next_node, next_cut, appended_at"""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session's own record; leaf is 0 while it has no row, times are milliseconds since 1970 UTC."""
+
+    id: SessionId
+    key: str
+    title: str | None
+    project: str | None
+    source: str
+    native_id: str | None
+    strategy: str | None
+    parent: SessionId | None
+    link: Link | None
+    opener: Seq | None
+    leaf: Seq
+    next_seq: Seq
+    next_node: NodeId
+    next_cut: CutId
+    appended_at: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What a new session is made with; parent and opener link a child to the row that started it."""
+
+    key: str
+    title: str | None = None
+    project: str | None = None
+    source: str = NATIVE
+    native_id: str | None = None
+    parent: SessionId | None = None
+    link: Link | None = None
+    opener: Seq | None = None
+
+
+def find_by_key(db: apsw.Connection, key: str) -> Session | None:
+    return _one(db, "key = ?", (key,))
+
+
+def find_by_id(db: apsw.Connection, session: SessionId) -> Session | None:
+    return _one(db, "id = ?", (session,))
+
+
+def find_by_native(db: apsw.Connection, source: str, native_id: str) -> Session | None:
+    return _one(db, "source = ? AND native_id = ?", (source, native_id))
+
+
+def last_active(db: apsw.Connection, project: str | None) -> Session | None:
+    """The main session appended to last: of the project where it has one, else of the whole store."""
+    if project is not None:
+        found = _one(db, "project = ? AND parent IS NULL ORDER BY appended_at DESC, id DESC", (project,))
+        if found is not None:
+            return found
+    return _one(db, "parent IS NULL ORDER BY appended_at DESC, id DESC", ())
+
+
+def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
+    """Make the session and return it; its key and (source, native_id) must be free."""
+    number: int = db.execute(
+        """INSERT INTO session(key, title, project, source, native_id, parent, link, opener,
+            created_at, appended_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        (
+            new.key,
+            new.title,
+            new.project,
+            new.source,
+            new.native_id,
+            new.parent,
+            new.link,
+            new.opener,
+            now,
+            now,
+        ),
+    ).get
+    made = find_by_id(db, SessionId(number))
+    assert made is not None
+    return made
+
+
+def describe(db: apsw.Connection, session: SessionId, title: str | None, project: str | None) -> None:
+    """Set title and project where they are given."""
+    db.execute(
+        "UPDATE session SET title = coalesce(?, title), project = coalesce(?, project) WHERE id = ?",
+        (title, project, session),
+    )
+
+
+def select_strategy(db: apsw.Connection, session: SessionId, strategy: str) -> None:
+    db.execute("UPDATE session SET strategy = ? WHERE id = ?", (strategy, session))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which sessions to list: all of a project and, of these, those whose key or title holds a text."""
+
+    project: str | None = None
+    query: str | None = None
+
+    @property
+    def where(self) -> str:
+        return """(?1 IS NULL OR project = ?1)
+            AND (?2 IS NULL OR instr(lower(key || ' ' || coalesce(title, '')), lower(?2)) > 0)"""
+
+
+def count(db: apsw.Connection, wanted: Filter) -> int:
+    """How many sessions there are of those wanted."""
+    found: int = db.execute(
+        f"SELECT count(*) FROM session WHERE {wanted.where}", (wanted.project, wanted.query)
+    ).get
+    return found
+
+
+def page(db: apsw.Connection, wanted: Filter, limit: int, after: tuple[int, int] | None) -> Sequence[Session]:
+    """Sessions, last appended first; `after` is the (appended_at, id) of the last one already given."""
+    at, number = after or (None, None)
+    rows = db.execute(
+        f"""SELECT {_COLUMNS} FROM session WHERE {wanted.where}
+            AND (?3 IS NULL OR (appended_at, id) < (?3, ?4))
+            ORDER BY appended_at DESC, id DESC LIMIT ?5""",
+        (wanted.project, wanted.query, at, number, limit),
+    )
+    return [Session(*row) for row in rows]
+
+
+def children_of_row(db: apsw.Connection, session: SessionId, seq: Seq) -> Sequence[str]:
+    """Keys of the sessions that this row started."""
+    return [
+        key
+        for (key,) in db.execute(
+            "SELECT key FROM session WHERE parent = ? AND opener = ? ORDER BY id", (session, seq)
+        )
+    ]
+
+
+def _one(db: apsw.Connection, where: str, bindings: Sequence[object]) -> Session | None:
+    row = next(db.execute(f"SELECT {_COLUMNS} FROM session WHERE {where} LIMIT 1", tuple(bindings)), None)  # pyright: ignore[reportArgumentType]
+    return None if row is None else Session(*row)
