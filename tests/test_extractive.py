@@ -146,6 +146,14 @@ def test_a_failed_edit_is_open_until_the_same_file_is_edited() -> None:
     assert "hooks.go e3" in text
 
 
+def test_a_reused_call_id_is_answered_by_the_result_that_follows_its_call() -> None:
+    text = summary(
+        run("c", "make lint"), ended("c", "boom", is_error=True), run("c", "make test"), ended("c", "")
+    )
+    assert [fact.text for fact in facts_in(text, ERRORS)] == ["$ make lint ⇒ failed: boom"]
+    assert [fact.text for fact in facts_in(text, COMMANDS)] == ["$ make test ⇒ ok"]
+
+
 def test_a_file_that_was_changed_is_not_listed_as_read_as_well() -> None:
     text = summary(
         call("a", "Read", {"file_path": f"{STRATEGY}/hooks.go"}),
@@ -286,7 +294,7 @@ def test_a_megabyte_of_rows_takes_well_under_a_second() -> None:
     rows = rows_of(*said)
     began = time.perf_counter()
     ask(RowsSource(rows))
-    assert time.perf_counter() - began < 3  # about 0.3 s; the rest is for a busy machine
+    assert time.perf_counter() - began < 3  # about 0.5 s; the rest is for a busy machine
 
 
 def test_one_giant_line_is_fine() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from wire_rows import DOCUMENT, PICTURE, UNLOADED, Said, tail_of
+from wire_rows import DOCUMENT, PICTURE, UNLOADED, Said, say, tail_of
 
 from lcm_mcp.projection.formats import check_order, render
 from lcm_mcp.projection.model import FORMATS, Message, Projection
@@ -98,8 +98,16 @@ def settled(messages: Sequence[Message]) -> int:
     return max(0, len(messages) - 1)
 
 
+TWICE_THEN_BLANK: list[Said] = [
+    say("assistant", ToolCall("a", "Bash", {}), ToolCall("a", "Bash", {})),
+    say("assistant", " \n"),
+    say("user", ToolResult("a", ())),
+]
+
+
 @settings(max_examples=150, deadline=None)
 @given(rows=ROWS, history=HISTORIES)
+@example(rows=TWICE_THEN_BLANK, history=None)
 def test_every_rendering_is_in_order_encodable_and_accounts_for_each_row_once(
     rows: list[Said], history: str | None
 ) -> None:

@@ -59,7 +59,7 @@ async def read_dag(service: Service, session: str | None) -> Dag:
 @shared_options
 @pass_call
 def dag_command(call: Call, as_json: bool) -> None:
-    """The summary nodes as a tree: parents above what they condense, leaves above their rows."""
+    """Draw the summary nodes as a tree."""
     dag = call.run(lambda service: read_dag(service, call.session))
     if as_json:
         print_json(dag)

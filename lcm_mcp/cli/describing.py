@@ -17,7 +17,10 @@ from lcm_mcp.cli.output import console, json_option, print_json
 @shared_options
 @pass_call
 def describe_command(call: Call, id: str, as_json: bool) -> None:
-    """What ID is: a node's place, sizes and text, or a row's parts and the node over it."""
+    """Say what a node or a row is.
+
+    Of a node (#12): its place, sizes and text. Of a row (e104): its parts, and the node over it.
+    """
     description = call.run(lambda service: service.describe(id, call.session))
     if as_json:
         print_json(description)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @shared_options
 @pass_call
 def doctor_command(call: Call, as_json: bool) -> None:
-    """Check the store, and show the settings in force with their origin."""
+    """Check the store, show the settings."""
     diagnosis = call.run(lambda service: service.doctor())
     if as_json:
         print_json(diagnosis)

@@ -91,22 +91,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = root.main(args=arguments, prog_name="lcm-mcp", standalone_mode=False)
-    except click.ClickException as error:
+    except click.UsageError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return _failed(error.format_message())
     except (KeyboardInterrupt, click.Abort):
         return INTERRUPTED
     except LcmError as error:
-        return _failed(error)
+        return _failed(str(error))
     except BaseExceptionGroup as group:
         return _failed_in_a_group(group)
     return code if isinstance(code, int) else 0
 
 
-def _failed(error: LcmError) -> int:
+def _failed(sentence: str) -> int:
     from lcm_mcp.cli.text import one_line
 
-    click.echo(f"lcm-mcp: {one_line(str(error))}", err=True)
+    click.echo(f"lcm-mcp: {one_line(sentence)}", err=True)
     return 1
 
 
@@ -114,7 +116,7 @@ def _failed_in_a_group(group: BaseExceptionGroup) -> int:
     """Task groups wrap what happens inside them; a refusal in there is still only a refusal."""
     known, others = group.split(LcmError)
     if known is not None and others is None:
-        return _failed(_first(known))
+        return _failed(str(_first(known)))
     if group.split(KeyboardInterrupt)[1] is None:
         return INTERRUPTED
     raise group

@@ -42,9 +42,9 @@ _NAMED_CONFLICTS = 5
 @shared_options
 @pass_call
 def import_command(call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, as_json: bool) -> None:
-    """Read transcript files; a folder stands for the .jsonl files below it.
+    """Read transcript files into the store.
 
-    The same file again adds nothing; a longer one adds what is new.
+    A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds what is new.
     """
     files = [file for path in paths for file in _files(path)]
     fold = {"foldImports": False} if no_fold else {}
@@ -54,7 +54,7 @@ def import_command(call: Call, paths: tuple[Path, ...], form: str, no_fold: bool
     if not files:
         raise click.ClickException("no .jsonl file is below the folders named.")
     if refused:
-        raise refused[0] if len(refused) == 1 else click.ClickException("\n".join(map(_line, refused)))
+        raise refused[0] if len(refused) == 1 else click.ClickException(" ".join(map(_line, refused)))
 
 
 def _files(path: Path) -> Iterator[Path]:

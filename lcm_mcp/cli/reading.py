@@ -32,7 +32,10 @@ _cursor = click.option("--cursor", help="The next page's, as the last page gave 
 def sessions_command(
     call: Call, query: str | None, project: str | None, limit: int, cursor: str | None, as_json: bool
 ) -> None:
-    """The sessions stored, last active first; QUERY is part of a title, key or project."""
+    """List the sessions stored.
+
+    The last active stands first. QUERY is a part of a title or key.
+    """
     page = call.run(
         lambda service: service.sessions(query=query, project=project, limit=limit, cursor=cursor)
     )
@@ -55,7 +58,7 @@ def sessions_command(
 def list_command(
     call: Call, depth: int | None, frontier: bool, limit: int, cursor: str | None, as_json: bool
 ) -> None:
-    """The summary nodes of a session, oldest first."""
+    """List the summary nodes of a session."""
     page = call.run(
         lambda service: service.list_nodes(
             session=call.session, depth=depth, frontier_only=frontier, limit=limit, cursor=cursor
@@ -102,7 +105,10 @@ def grep_command(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """Rows and summaries that hold PATTERN, a text as it is (or, with --mode words, all its words)."""
+    """Find the words that were said.
+
+    PATTERN is a text as it stands in rows or summaries; with --mode words, all its words in any order.
+    """
     from lcm_mcp.service.requests import GrepQuery
 
     query = GrepQuery(
@@ -141,7 +147,10 @@ def grep_command(
 def expand_command(
     call: Call, id: str, max_bytes: int, include_payload: bool, whole: bool, cursor: str | None, as_json: bool
 ) -> None:
-    """The original words under ID: a node (#12), a row (e104) or a range (e104..e238)."""
+    """Show the original words under ID.
+
+    ID is a node (#12), a row (e104) or a range (e104..e238); s7/ in front names a session.
+    """
 
     async def read(service: Service) -> Expansion:
         page = await service.expand(id, call.session, max_bytes, include_payload, cursor)

@@ -58,7 +58,7 @@ def context_command(
     cursor: str | None,
     as_json: bool,
 ) -> None:
-    """The prepared context of a session: what fills the window, and with what."""
+    """Show what fills a model's window."""
     from lcm_mcp.service.requests import PrepareQuery
 
     query = PrepareQuery(

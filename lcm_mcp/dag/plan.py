@@ -25,14 +25,20 @@ ROOM_NODES = 12
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How large things may be, in tokens. budget is what the frontier block may take."""
+    """How large things may be, in tokens. budget is what the frontier block may take.
+
+    cramped: the window has no room for more than was asked, however few summaries that is.
+    """
 
     leaf_chunk: int
     leaf_target: int
     asked_budget: int
+    cramped: bool = False
 
     @property
     def budget(self) -> int:
+        if self.cramped:
+            return self.asked_budget
         return max(self.asked_budget, ROOM_NODES * MIN_TARGET_TOKENS)
 
     @property

@@ -128,14 +128,13 @@ def with_descendants(db: apsw.Connection, session: SessionId, node: NodeId) -> f
 def commit_leaves(
     db: apsw.Connection,
     session: SessionId,
-    leaf: Seq,
     leaves: Sequence[tuple[Span, Summary]],
     now: int,
 ) -> list[Node] | Stale:
     """Store neighbouring leaves, if the rows before them are still the covered end and they are active."""
-    path = Path(db, session, leaf)
+    path = _active_path(db, session)
     before, last = leaves[0][0].before, leaves[-1][0].last
-    if last not in path or covered_end(db, session, path, leaf) != before:
+    if last not in path or covered_end(db, session, path, path.leaf) != before:
         return Stale()
     return [
         _insert(db, session, 0, span.first, span.last, span.rows, span.tokens, summary, (), now)
@@ -146,13 +145,12 @@ def commit_leaves(
 def commit_parent(
     db: apsw.Connection,
     session: SessionId,
-    leaf: Seq,
     nodes: Sequence[Node],
     summary: Summary,
     now: int,
 ) -> Node | Stale:
     """Store a parent, if its children are still neighbours in the frontier that ends where they do."""
-    path = Path(db, session, leaf)
+    path = _active_path(db, session)
     ids = [node.id for node in nodes]
     standing = frontier(db, session, path, nodes[-1].last, most=len(nodes))
     if nodes[-1].last not in path or [node.id for node in standing] != ids:
@@ -201,6 +199,11 @@ def _insert(
                 (session, number, tier.kind, db.last_insert_rowid(), tier.tokens, tier.level, tier.model),
             )
     return node
+
+
+def _active_path(db: apsw.Connection, session: SessionId) -> Path:
+    leaf: int = db.execute("SELECT leaf FROM session WHERE id = ?", (session,)).get
+    return Path(db, session, Seq(leaf))
 
 
 def unit_border_after(db: apsw.Connection, session: SessionId, path: Path, last: Seq) -> Seq | None:

@@ -10,11 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from lcm_mcp.projection.labels import escape_history, fence_history
 from lcm_mcp.tokens import Size, TokenCount, text_tokens, utf8_length
+from lcm_mcp.transcript.units import Span
 
 STUB_CHARACTERS = 200
+
+ShownTier = Literal["rich", "primary", "stub"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,21 +31,22 @@ class Summarized:
     """By tier: "primary" always, "rich" where there is one."""
 
 
-def tail_units(sizes: Iterable[Size], budget: int) -> int:
-    """How many of the newest units make the tail, given their sizes from the newest backwards.
+def tail_units(units: Iterable[Span], budget: int) -> list[Span]:
+    """The units that make the tail, given all of them from the newest backwards; newest first again.
 
     As many as fit into `budget` tokens together, and always the newest.
     """
-    total, count = Size(), 0
-    for size in sizes:
-        total += size
-        if count and total.tokens > budget:
+    taken: list[Span] = []
+    total = Size()
+    for unit in units:
+        total += unit.size
+        if taken and total.tokens > budget:
             break
-        count += 1
-    return count
+        taken.append(unit)
+    return taken
 
 
-def block(node: Summarized, tier: str) -> str:
+def block(node: Summarized, tier: ShownTier) -> str:
     """A node in one tier, as it stands in the history message."""
     if tier == "stub":
         beginning = node.texts["primary"][:STUB_CHARACTERS]
@@ -50,7 +55,7 @@ def block(node: Summarized, tier: str) -> str:
     return f"{node.header}\n{escape_history(node.texts[tier])}"
 
 
-def choose_tiers(nodes: Sequence[Summarized], budget: int) -> tuple[str, ...]:
+def choose_tiers(nodes: Sequence[Summarized], budget: int) -> tuple[ShownTier, ...]:
     """A tier for each node (oldest first) such that all blocks fit into `budget` tokens, if they can.
 
     Each node starts at its richest; the oldest give way first, to terse, then to a stub.
@@ -67,19 +72,19 @@ def choose_tiers(nodes: Sequence[Summarized], budget: int) -> tuple[str, ...]:
     return tuple(tiers[level][0] for tiers, level in zip(choices, levels, strict=True))
 
 
-def _choices(node: Summarized) -> list[tuple[str, int]]:
+def _choices(node: Summarized) -> list[tuple[ShownTier, int]]:
     """The node's tiers with their tokens, richest first; always three, so that a step means one thing."""
-    primary = ("primary", _block_tokens(node, "primary"))
-    rich = ("rich", _block_tokens(node, "rich")) if "rich" in node.texts else primary
-    stub = ("stub", _block_tokens(node, "stub"))
+    primary: tuple[ShownTier, int] = ("primary", _block_tokens(node, "primary"))
+    rich: tuple[ShownTier, int] = ("rich", _block_tokens(node, "rich")) if "rich" in node.texts else primary
+    stub: tuple[ShownTier, int] = ("stub", _block_tokens(node, "stub"))
     return [rich, primary, stub if stub[1] < primary[1] else primary]
 
 
-def _block_tokens(node: Summarized, tier: str) -> TokenCount:
+def _block_tokens(node: Summarized, tier: ShownTier) -> TokenCount:
     return text_tokens(block(node, tier) + "\n\n")
 
 
-def history(nodes: Sequence[Summarized], tiers: Sequence[str]) -> str | None:
+def history(nodes: Sequence[Summarized], tiers: Sequence[ShownTier]) -> str | None:
     """The history message, or None where there is nothing to show in it."""
     if not nodes:
         return None

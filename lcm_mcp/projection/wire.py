@@ -191,7 +191,7 @@ class _Ids:
 class _Group:
     """Assistant rows that hold calls, and the rows after them that may still answer.
 
-    asides (system rows, rows that show nothing) neither answer nor close: clients write their own
+    asides (system rows, blank rows of the user) neither answer nor close: clients write their own
     progress between a call and its result. They are shown after the group's results.
     """
 
@@ -302,8 +302,8 @@ class _Pairing:
 
 
 def _kind(row: Row) -> Literal["aside", "assistant", "results", "other"]:
-    if row.role == "system" or not any(_shows_something(part) for part in row.parts):
-        return "aside"
     if row.role == "assistant":
         return "assistant"
+    if row.role == "system" or not any(_shows_something(part) for part in row.parts):
+        return "aside"
     return "results" if any(isinstance(part, ToolResult) for part in row.parts) else "other"

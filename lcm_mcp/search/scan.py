@@ -66,13 +66,18 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Scanned:
-    """A page of hits; rows and summaries count what was read, finished tells whether the scan ended."""
+    """A page of hits.
+
+    more: there are further hits, or may be; finished: time was enough for this page. rows and summaries
+    count what was read, last is the last text read.
+    """
 
     found: tuple[Found, ...]
     more: bool
     finished: bool
     rows: int
     summaries: int
+    last: TextId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +119,20 @@ def scan(
     paths = {scope.session: Path(db, scope.session, scope.leaf) for scope in scopes}
     found: list[Found] = []
     rows = summaries = 0
+    last: TextId | None = None
     for candidate in _candidates(db, scopes, wanted, after):
         read = rows + summaries
         if read and read % CLOCK_EVERY == 0 and time.monotonic() > deadline:
-            return Scanned(tuple(found), more=True, finished=False, rows=rows, summaries=summaries)
+            return Scanned(tuple(found), True, False, rows, summaries, last)
         rows, summaries = rows + (candidate.node is None), summaries + (candidate.node is not None)
+        last = TextId(candidate.text_id)
         hit = _match(candidate, wanted, paths)
         if hit is None:
             continue
         if len(found) == limit:
-            return Scanned(tuple(found), more=True, finished=True, rows=rows, summaries=summaries)
+            return Scanned(tuple(found), True, True, rows, summaries, last)
         found.append(hit)
-    return Scanned(tuple(found), more=False, finished=True, rows=rows, summaries=summaries)
+    return Scanned(tuple(found), False, True, rows, summaries, last)
 
 
 def _match(candidate: _Candidate, wanted: Wanted, paths: dict[SessionId, Path]) -> Found | None:

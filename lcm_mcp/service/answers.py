@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from lcm_mcp.transcript.importers.report import ImportReport
 from lcm_mcp.transcript.model import Json, Role
 
 Status = Literal["not_needed", "compacted", "limited", "unknown_window", "failed"]
@@ -199,7 +200,7 @@ class Expansion:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What an append did: a ref for each entry in order; which were there already, which with other content."""
+    """What an append did: a ref for each entry in order, those known already, those with other content."""
 
     session: str
     created: bool
@@ -351,3 +352,11 @@ class Imported:
     conflicts: tuple[str, ...]
     late: int
     folded: Folded | None
+
+
+@dataclass(frozen=True, slots=True)
+class ImportOutcome:
+    """What one file held, and what became of it."""
+
+    report: ImportReport
+    sessions: tuple[Imported, ...]

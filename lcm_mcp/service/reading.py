@@ -6,6 +6,7 @@ written here, and every page costs what it holds, not what the session holds.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import assert_never
 
@@ -283,7 +284,9 @@ def expand(
     return Expansion(session.key, id, tuple(page.rows), None)
 
 
-def _rows_from(db: apsw.Connection, session: Session, path: Path, first: Seq, last: Seq, images: bool):
+def _rows_from(
+    db: apsw.Connection, session: Session, path: Path, first: Seq, last: Seq, images: bool
+) -> Iterator[Row]:
     """Rows of the path from `first` on, a few at a time, so that a page reads little more than it holds."""
     for part in path.between(first, last):
         low = part.low

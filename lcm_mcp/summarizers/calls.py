@@ -79,7 +79,7 @@ _TELLING_OK = re.compile(
     r"^\[[\w/.-]{1,80} (?:\(root-commit\) )?[0-9a-f]{7,40}\] |https?://\S{1,120}/(?:pull|merge_requests|issues)/\d"
 )
 _FRAME = re.compile(r"[─━═╭╮╰╯┌┐└┘│┃╌┄]+")
-_BORING = re.compile(r"^(?:exit code \d+|npm warn|> |\$ |warning: )|https?://\S+$", re.IGNORECASE)
+_BORING = re.compile(r"^(?:FAIL$|ok |exit code \d+|npm warn|> |\$ |warning: )|https?://\S+$", re.IGNORECASE)
 REFUSAL = "The user doesn't want to proceed with this tool use"
 
 

@@ -1,9 +1,9 @@
 """The summarizer that needs no model: it quotes, it does not write.
 
-Facts are gleaned from the source (gleaning.py) and fitted into the target here: each section first gets
-its share of the page, what is left goes round again, and the least needed lines are left out and
-counted rather than all of them cut. The same source always gives the same text, and the text always
-keeps within the target; it calls nothing, downloads nothing and cannot fail.
+Facts come from rows (gleaning.py) or summaries (condensing.py) and are fitted into the target here: each
+section first gets its share of the page, what is left goes round again, and the least needed lines are
+left out and counted rather than all of them cut. The same source always gives the same text, within its
+target always; nothing is called or downloaded, and nothing can fail.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import anyio.to_thread
 
+from lcm_mcp.summarizers.condensing import glean_nodes
 from lcm_mcp.summarizers.facts import (
     IN_ORDER_OF_NEED,
     LAST,
@@ -26,7 +27,7 @@ from lcm_mcp.summarizers.facts import (
     render,
     split_path,
 )
-from lcm_mcp.summarizers.gleaning import Gleaned, glean_nodes, glean_rows
+from lcm_mcp.summarizers.gleaning import Gleaned, glean_rows
 from lcm_mcp.summarizers.model import Answer, NodesSource, Request, RowsSource
 from lcm_mcp.summarizers.sentences import clip
 from lcm_mcp.tokens import BYTES_PER_TOKEN, utf8_length

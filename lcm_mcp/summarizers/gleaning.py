@@ -1,16 +1,14 @@
-"""From a source to facts: rows are gleaned, summaries are merged, prose is quoted.
+"""From rows to facts: what was asked, done, run, said, and where it stood at the end.
 
-Rows give the user's words, what was done to which file, commands and how they ended, telling sentences
-and the last state. Summaries in our own form give their facts back, and the later one wins: a file
-changed outranks the same file read, a success closes an earlier failure, the last child says what was
-going on. Reasoning is not quoted: it is the model's own and often signed. Nothing here counts budgets.
+A session with tool calls is told by its calls, the user's words and what the assistant concluded; a
+talk without them by its most telling sentences. Reasoning is not quoted: it is the model's own and often
+signed. System rows are instructions, not history. Nothing here counts budgets.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -22,7 +20,6 @@ from lcm_mcp.summarizers.calls import (
     outcome_of,
     picture,
     read_call,
-    read_outcome,
     settle,
 )
 from lcm_mcp.summarizers.facts import (
@@ -35,11 +32,8 @@ from lcm_mcp.summarizers.facts import (
     REQUESTS,
     SAID,
     Fact,
-    Parsed,
     Section,
-    parse,
 )
-from lcm_mcp.summarizers.model import Child
 from lcm_mcp.summarizers.sentences import clean, clip, is_plan, names, sentences, weigh
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript.model import Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
@@ -48,6 +42,7 @@ QUOTE_BYTES = 1600
 SENTENCES_KEPT = 160
 SHORT_BYTES = 200
 PROSE_CHARS = 40_000
+NAMED_CHARS = 200_000
 
 _TAG = re.compile(
     r"<(system-reminder|command-\w{1,20}|local-command-\w{1,20}|task-notification|bash-std\w{1,8})>"
@@ -56,6 +51,7 @@ _NOISE = re.compile(
     r"\s*(?:\[Request interrupted|Caveat: The messages below|Base directory for this skill:"
     r"|This session is being continued from a previous conversation)"
 )
+_ROW = re.compile(r"e(\d{1,18})", re.ASCII)
 _TOLD = re.compile(r"the user said:\s*(.{1,2000})", re.DOTALL)
 
 
@@ -79,39 +75,48 @@ class Spoken:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A call with what became of it."""
+    """A call with what became of it; result is None where it was not answered."""
 
     ref: str
     call: ToolCall
+    result: ToolResult | None
     act: Act
     outcome: Outcome
 
 
 def glean_rows(rows: Sequence[Row]) -> Gleaned:
     """The facts of original rows, oldest first."""
-    results = {part.call_id: part for row in rows for part in row.parts if isinstance(part, ToolResult)}
-    done = [
-        Done(
-            f"e{row.seq}",
-            part,
-            act := read_call(part),
-            outcome_of(f"e{row.seq}", act, results.get(part.call_id)),
-        )
-        for row in rows
-        for part in row.parts
-        if isinstance(part, ToolCall)
-    ]
-    spoken = _mark_closings([spoken for row in rows if (spoken := _spoken(row)).text])
-    working = bool(done or results)
+    done = _done(rows)
+    spoken = _mark_closings([said for row in rows if row.role != "system" and (said := _spoken(row)).text])
+    working = bool(done) or any(isinstance(part, ToolResult) for row in rows for part in row.parts)
     facts = [
         *(_requests(spoken, rows) if working else ()),
         *_files(done),
-        *_outcomes(step.outcome for step in done if not step.outcome.detail.startswith(REFUSAL)),
-        *_said(_tellers(spoken, done, results) if working else spoken, working=working),
+        *outcome_facts(step.outcome for step in done if not step.outcome.detail.startswith(REFUSAL)),
+        *_said(_tellers(spoken, done) if working else spoken, working=working),
         *_names(spoken),
         *_last(spoken, done),
     ]
     return Gleaned(tuple(facts or _anything(rows)), {})
+
+
+def _done(rows: Sequence[Row]) -> list[Done]:
+    """The calls in order. Ids may be used again: a result answers the nearest call before it that waits."""
+    calls: list[tuple[str, ToolCall]] = []
+    waiting: dict[str, list[int]] = {}
+    results: dict[int, ToolResult] = {}
+    for row in rows:
+        for part in row.parts:
+            if isinstance(part, ToolCall):
+                waiting.setdefault(part.call_id, []).append(len(calls))
+                calls.append((f"e{row.seq}", part))
+            elif isinstance(part, ToolResult) and waiting.get(part.call_id):
+                results[waiting[part.call_id].pop()] = part
+    acts = [read_call(call) for _, call in calls]
+    return [
+        Done(ref, call, results.get(at), acts[at], outcome_of(ref, acts[at], results.get(at)))
+        for at, (ref, call) in enumerate(calls)
+    ]
 
 
 def _spoken(row: Row) -> Spoken:
@@ -152,7 +157,7 @@ def _requests(spoken: Sequence[Spoken], rows: Sequence[Row]) -> Iterator[Fact]:
     quotes += [
         (f"e{row.seq}", picture(part)) for row in rows for part in row.parts if isinstance(part, Image)
     ]
-    quotes.sort(key=lambda quote: _at(quote[0]))
+    quotes.sort(key=lambda quote: row_of(quote[0]))
     yield from ranked_requests([Fact(REQUESTS, ref, text) for ref, text in quotes if text])
 
 
@@ -204,7 +209,7 @@ def settled_files(facts: Iterable[Fact]) -> Iterator[Fact]:
     yield from (replace(fact, rank=float(index)) for index, fact in enumerate(kept))
 
 
-def _outcomes(outcomes: Iterable[Outcome]) -> Iterator[Fact]:
+def outcome_facts(outcomes: Iterable[Outcome]) -> Iterator[Fact]:
     """Commands that went well and failures still open; a refused call was not made, so it is neither."""
     latest, failing = settle(outcomes)
     still = {outcome.what for outcome in failing}
@@ -221,25 +226,22 @@ def _is_file_step(outcome: Outcome) -> bool:
     return not outcome.what.startswith("$ ") and "/" in outcome.what and "://" not in outcome.what
 
 
-def _tellers(
-    spoken: Sequence[Spoken], done: Sequence[Done], results: Mapping[str, ToolResult]
-) -> list[Spoken]:
+def _tellers(spoken: Sequence[Spoken], done: Sequence[Done]) -> list[Spoken]:
     """Who says something in a working session: the assistant, and tools that answer in prose."""
-    short = (
-        spoken[-1] if spoken and utf8_length(spoken[-1].text) < SHORT_BYTES else None
-    )  # Last quotes it whole
-    told = [words for words in spoken if words.role != "user" and words is not short]
-    for step in done:
-        if (
-            step.outcome.status == "ok"
-            and need_of(step.outcome)
-            and not (step.act.is_command or step.act.paths)
-        ):
-            answer = "\n".join(
-                part.text for part in results[step.call.call_id].content if isinstance(part, Text)
-            )
-            told.append(Spoken(step.ref, "tool", answer[:PROSE_CHARS]))
-    return sorted(told, key=lambda words: _at(words.ref))
+    told = [words for words in spoken if words.role != "user"]
+    if told and told[-1] is spoken[-1] and utf8_length(told[-1].text) < SHORT_BYTES:
+        told.pop()  # Last quotes it whole
+    told += [Spoken(step.ref, "tool", answer) for step in done if (answer := _prose_of(step))]
+    return sorted(told, key=lambda words: row_of(words.ref))
+
+
+def _prose_of(step: Done) -> str:
+    """What a subagent or a fetched page answered; outputs of commands and files are no prose."""
+    if step.result is None or step.outcome.status != "ok" or not need_of(step.outcome):
+        return ""
+    if step.act.is_command or step.act.paths:
+        return ""
+    return "\n".join(part.text for part in step.result.content if isinstance(part, Text))[:PROSE_CHARS]
 
 
 def _said(spoken: Sequence[Spoken], *, working: bool) -> Iterator[Fact]:
@@ -248,52 +250,61 @@ def _said(spoken: Sequence[Spoken], *, working: bool) -> Iterator[Fact]:
     Where work is recorded the calls themselves tell what a plan announced, so plans are left out.
     """
     label = not working and len({words.role for words in spoken}) > 1
-    facts: list[Fact] = []
-    bonus: list[float] = []
+    said: list[tuple[Spoken, float, str]] = []
     for words in spoken:
-        said = [sentence for sentence in sentences(words.text) if not (working and is_plan(sentence))]
-        for index, sentence in enumerate(said):
-            edge = 1.3 if index in {0, len(said) - 1} else 1.0
-            bonus.append((1.5 if words.closing else 0.7 if words.role == "tool" else 1.0) * edge)
-            facts.append(Fact(SAID, words.ref, f"{words.role}: {sentence}" if label else sentence))
-    ranks = [weight * more for weight, more in zip(weigh([fact.text for fact in facts]), bonus, strict=True)]
+        texts = [text for text in sentences(words.text) if not (working and is_plan(text))]
+        bonus = 1.5 if words.closing else 0.7 if words.role == "tool" else 1.0
+        edges = {0, len(texts) - 1}
+        said += [(words, bonus * (1.3 if at in edges else 1.0), text) for at, text in enumerate(texts)]
+    weights = weigh([text for _, _, text in said])
+    ranks = [weight * bonus for weight, (_, bonus, _) in zip(weights, said, strict=True)]
     floor = min(max(ranks, default=0.0), 1e-9)
-    ranked = zip(facts, ranks, strict=True)
-    yield from _best([replace(fact, rank=rank) for fact, rank in ranked if rank >= floor])
+    for at in best(ranks):
+        words, _, text = said[at]
+        if ranks[at] >= floor:
+            yield Fact(SAID, words.ref, f"{words.role}: {text}" if label else text, ranks[at])
 
 
-def _best(facts: Sequence[Fact]) -> list[Fact]:
-    """The highest ranked, still in their order."""
-    floor = sorted((fact.rank for fact in facts), reverse=True)[:SENTENCES_KEPT]
-    return [fact for fact in facts if not floor or fact.rank >= floor[-1]]
+def best(ranks: Sequence[float]) -> list[int]:
+    """Where the SENTENCES_KEPT highest ranks are, in their order."""
+    return sorted(sorted(range(len(ranks)), key=lambda at: (-ranks[at], at))[:SENTENCES_KEPT])
 
 
 def _names(spoken: Sequence[Spoken]) -> Iterator[Fact]:
-    found = names([words.text[: 1000 if words.role == "user" else 100_000] for words in spoken])
-    yield from (Fact(NAMES, "", clip(name, 160), -float(index)) for index, name in enumerate(found))
+    """Names, read from the newest words backwards as far as NAMED_CHARS reach."""
+    texts: list[str] = []
+    left = NAMED_CHARS
+    for words in reversed(spoken):
+        if left > 0:
+            # Of a user's row only the head: what follows there is mostly a pasted log.
+            texts.append(words.text[: 1000 if words.role == "user" else left])
+            left -= len(texts[-1])
+    yield from (Fact(NAMES, "", clip(name, 160), -float(at)) for at, name in enumerate(names(texts[::-1])))
 
 
 def _last(spoken: Sequence[Spoken], done: Sequence[Done]) -> Iterator[Fact]:
     """The last words, the call after them, and the plan as it stood."""
     facts: list[Fact] = []
-    after = [step for step in done[-1:] if not spoken or _at(step.ref) >= _at(spoken[-1].ref)]
+    after = [step for step in done[-1:] if not spoken or row_of(step.ref) >= row_of(spoken[-1].ref)]
     for words in spoken[-1:]:
         if words.role != "user" or not (done or any(other.role != "user" for other in spoken)):
             facts.append(Fact(LAST, words.ref, f"{words.role}: {clip(clean(words.text[:QUOTE_BYTES]), 500)}"))
         elif not after:
             facts.append(Fact(LAST, words.ref, "user: not answered yet"))
-    facts += [Fact(LAST, step.ref, step.outcome.text) for step in after]
+    facts += [Fact(LAST, step.ref, step.outcome.text) for step in after if not _todo(step.call)]
     plans = ((step.ref, told) for step in reversed(done) if (told := _todo(step.call)))
     facts += [Fact(LAST, ref, told) for ref, told in islice(plans, 1)]
-    yield from _in_need(facts)
+    yield from in_need(facts)
 
 
-def _at(ref: str) -> int:
-    """The row number an address begins with."""
-    return int(ref[1:].partition("..")[0])
+def row_of(ref: str) -> int:
+    """The number of the row an address begins with."""
+    found = _ROW.search(ref)
+    return int(found[1]) if found else 0
 
 
-def _in_need(facts: Iterable[Fact]) -> Iterator[Fact]:
+def in_need(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Rank facts that come in the order of need."""
     yield from (replace(fact, rank=-float(index)) for index, fact in enumerate(facts))
 
 
@@ -321,72 +332,3 @@ def _anything(rows: Sequence[Row]) -> Iterator[Fact]:
         text = clean(row.text[:QUOTE_BYTES])
         if text:
             yield Fact(LAST, f"e{row.seq}", f"{row.role}: {text}", float(row.seq))
-
-
-def glean_nodes(children: Sequence[Child]) -> Gleaned:
-    """The facts of adjacent summaries, oldest first."""
-    read = [parse(child.text, child.span) or _prose(child) for child in children]
-    facts = [fact for one in read for fact in one.facts]
-    merged = [
-        *ranked_requests(_of(facts, REQUESTS)),
-        *settled_files(fact for fact in facts if fact.section in (CHANGED, READ)),
-        *_merged_outcomes(facts),
-        *_merged_said(read),
-        *_merged_names(_of(facts, NAMES)),
-        *_in_need(_of(read[-1].facts, LAST) if read else ()),
-    ]
-    unshown: Counter[str] = Counter()
-    for one in read:
-        unshown.update(one.unshown)
-    return Gleaned(tuple(merged), dict(unshown))
-
-
-def _of(facts: Iterable[Fact], section: Section) -> list[Fact]:
-    return [fact for fact in facts if fact.section == section]
-
-
-def _prose(child: Child) -> Parsed:
-    """A summary in a model's own words: its sentences, under the range it covers; it ends on the last."""
-    facts = [Fact(SAID, child.span, sentence) for sentence in sentences(child.text)]
-    return Parsed((*facts[:-1], *(replace(fact, section=LAST) for fact in facts[-1:])), {})
-
-
-def _merged_outcomes(facts: Iterable[Fact]) -> Iterator[Fact]:
-    """Replay outcomes in the order of their rows; a changed file counts as a success on it."""
-    told = [fact for fact in facts if fact.section in (COMMANDS, ERRORS, CHANGED)]
-    told.sort(key=lambda fact: _at(fact.ref))
-    yield from _outcomes(
-        Outcome(fact.ref, f"Changed {fact.text}", "ok")
-        if fact.section == CHANGED
-        else read_outcome(fact.ref, fact.text)
-        for fact in told
-    )
-
-
-def _merged_said(read: Sequence[Parsed]) -> Iterator[Fact]:
-    """Every child's most telling sentences before any child's second best, so that none falls silent."""
-    said = [(child, fact) for child, one in enumerate(read) for fact in _telling(one, child == len(read) - 1)]
-    weights = weigh([fact.text for _, fact in said])
-    places: Counter[int] = Counter()
-    ranks = [0.0] * len(said)
-    for at in sorted(range(len(said)), key=lambda at: (-weights[at], at)):
-        places[said[at][0]] += 1
-        ranks[at] = weights[at] / (1 + weights[at]) - places[said[at][0]]
-    yield from _best([replace(fact, rank=rank) for (_, fact), rank in zip(said, ranks, strict=True)])
-
-
-def _telling(one: Parsed, closing: bool) -> Iterator[Fact]:
-    """What a child says; the last words of all but the closing one were conclusions too."""
-    for fact in one.facts:
-        if fact.section == SAID:
-            yield fact
-        elif fact.section == LAST and not closing:
-            said = fact.text.removeprefix("assistant: ")
-            if said != fact.text and not is_plan(said):
-                yield replace(fact, section=SAID, text=said)
-
-
-def _merged_names(facts: Sequence[Fact]) -> Iterator[Fact]:
-    counted = Counter(fact.text for fact in facts)
-    for index, (name, _) in enumerate(counted.most_common(60)):
-        yield Fact(NAMES, "", name, -float(index))

@@ -103,15 +103,18 @@ def parse(model: type[A], given: Mapping[str, object]) -> A:
 
 
 def _problem(fault: ErrorDetails) -> str:
-    kind, value = fault["type"], fault["input"]
+    kind = fault["type"]
     if kind == "missing":
         return "it is missing"
-    if kind.endswith("_type"):
-        return f"it is {_kind(value)}"
-    if isinstance(value, (str, list)) and kind != "literal_error":
-        sized = cast("str | list[object]", value)
-        return f"it has {len(sized)} {'characters' if isinstance(value, str) else 'items'}"
-    return f"it is {_shown(value)}"
+    match cast("object", fault["input"]):
+        case value if kind.endswith("_type"):
+            return f"it is {_kind(value)}"
+        case str(text) if kind != "literal_error":
+            return f"it has {len(text)} characters"
+        case list() if kind == "too_short":
+            return "it is empty"
+        case value:
+            return f"it is {_shown(value)}"
 
 
 def _wanted(schema: Mapping[str, Any]) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import orjson
 from pydantic import Field
 
 from lcm_mcp.service.answers import ExpandedRow, Expansion
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
-from lcm_mcp.tools.text import count, fenced, flags, paragraph, quoted
+from lcm_mcp.tools.text import count, fenced, flags, paragraph, quoted, written
 from lcm_mcp.tools.tool import READS, Tool
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def _row(row: ExpandedRow) -> str:
     end = row.offset + len(row.text)
     extent = count(end, "character") if row.offset == 0 else f"characters {row.offset} to {end}"
     going_on = "" if row.complete else ", to be continued"
-    payload = None if row.payload is None else "payload " + orjson.dumps(row.payload).decode()
+    payload = None if row.payload is None else "payload " + written(row.payload).decode()
     return paragraph(
         f"{row.ref} {row.role}, {row.at}, {extent}{going_on}{flags(removed=row.removed)}:",
         fenced(row.text),

@@ -40,8 +40,8 @@ async def _run(service: Service, arguments: ListArguments) -> NodePage:
 def _line(node: NodeLine) -> str:
     return (
         f"{node.id} depth {node.depth}, {span(node.span)}, {count(node.rows, 'row')}, "
-        f"{node.tokens} tokens for {node.source_tokens}, level {node.level}{flags(frontier=node.frontier)}, made {node.made_at}\n"
-        f"  {quoted(node.preview)}"
+        f"{node.tokens} tokens for {node.source_tokens}, level {node.level}"
+        f"{flags(frontier=node.frontier)}, made {node.made_at}\n  {quoted(node.preview)}"
     )
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import orjson
 from pydantic import Field
 
 from lcm_mcp.service.answers import Fragment, Observation, Prepared, PreparedMessage, Section
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
-from lcm_mcp.tools.text import count, listed, paragraph, quoted
+from lcm_mcp.tools.text import count, listed, paragraph, quoted, written
 from lcm_mcp.tools.tool import ADDS, Tool
 
 if TYPE_CHECKING:
@@ -65,15 +64,15 @@ async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
 
 
 def _message(index: int, message: PreparedMessage) -> str:
-    written = orjson.dumps(message.message).decode()
-    return f"[{index}] rows {listed(message.sources)}: {written}"
+    as_json = written(message.message).decode()
+    return f"[{index}] rows {listed(message.sources)}: {as_json}"
 
 
 def _fragment(fragment: Fragment) -> str:
     end = fragment.offset + len(fragment.json)
     return (
-        f"[{fragment.index}] rows {listed(fragment.sources)}: a piece of its JSON, "
-        f"characters {fragment.offset} to {end} of {fragment.total}, as a JSON string: {quoted(fragment.json)}"
+        f"[{fragment.index}] rows {listed(fragment.sources)}: a piece of its JSON, characters "
+        f"{fragment.offset} to {end} of {fragment.total}, as a JSON string: {quoted(fragment.json)}"
     )
 
 
@@ -130,7 +129,8 @@ def _render(prepared: Prepared) -> str:
         f"{prepared.estimated_input_tokens} tokens, change {prepared.change}.",
         *(f"Note: {note}" for note in prepared.notes),
         _appended(prepared),
-        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; {here} here from [{first}] on, "
+        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; {here} here "
+        f"from [{first}] on, "
         "one a line:",
         *(_message(first + place, message) for place, message in enumerate(prepared.messages)),
         None if prepared.fragment is None else _fragment(prepared.fragment),

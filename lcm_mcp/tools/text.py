@@ -10,6 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, is_dataclass
+from typing import cast
+
+import orjson
 
 _FENCE = "```"
 # Line breaks that JSON leaves as they are.
@@ -50,3 +54,39 @@ def flags(**states: bool) -> str:
 def paragraph(*lines: str | None) -> str:
     """The lines that are there, one below the other."""
     return "\n".join(line for line in lines if line)
+
+
+def written(value: object) -> bytes:
+    """JSON of an answer, or a part of one, also where a stored payload holds what cannot be sent as it is."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        plain = asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+        return orjson.dumps(_writable(plain))
+
+
+def _writable(value: object) -> object:
+    """Plain JSON with lone surrogates replaced and integers over 64 bits as texts."""
+    match value:
+        case str():
+            return sound(value)
+        case bool():
+            return value
+        case int():
+            return value if -(2**63) <= value < 2**63 else str(value)
+        case dict():
+            items = cast("dict[object, object]", value).items()
+            return {sound(str(key)): _writable(item) for key, item in items}
+        case list() | tuple():
+            return [_writable(item) for item in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def sound(text: str) -> str:
+    """The text with lone surrogates replaced: UTF-8 cannot carry them."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text

@@ -9,14 +9,15 @@ does), and deciding anything about memory (the service does).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import orjson
 
 from lcm_mcp.errors import LcmError
 from lcm_mcp.tools.arguments import Arguments, input_schema, parse
 from lcm_mcp.tools.schema import answer_schema
+from lcm_mcp.tools.text import sound, written
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -98,15 +99,15 @@ class Tool(Generic[A, R]):
         while arguments is not None:
             answer = await self.run(service, arguments)
             text = self._text(arguments, answer)
-            written = _serialised(answer)
-            size = len(written) + len(orjson.dumps(text))
+            structured = written(answer)
+            size = len(structured) + len(orjson.dumps(text))
             if size <= MOST_BYTES:
-                return Answered(text, orjson.loads(written))
+                return Answered(text, orjson.loads(structured))
             arguments = self.smaller(arguments)
         raise AnswerTooLarge(size)
 
     def _text(self, arguments: A, answer: R) -> str:
-        text = _sound(self.render(answer))
+        text = sound(self.render(answer))
         cursor: str | None = getattr(answer, "next_cursor", None)
         return text if cursor is None else f"{text}\n{self._next_call(arguments, answer, cursor)}"
 
@@ -117,48 +118,11 @@ class Tool(Generic[A, R]):
             for name in type(arguments).model_fields
             if name in arguments.model_fields_set and name not in (*self.once, "cursor")
         }
-        if "session" in type(arguments).model_fields and hasattr(answer, "session"):
-            # The session that was fallen back on may be another one by the next call.
-            given["session"] = cast("str", getattr(answer, "session"))
-        echoed = _serialised({**given, "cursor": cursor}).decode()
+        session: str | None = getattr(answer, "session", None)
+        if session is not None and "session" in type(arguments).model_fields:
+            given["session"] = session  # the one fallen back on may be another by the next call
+        echoed = written({**given, "cursor": cursor}).decode()
         if len(echoed) <= _ECHOED_CHARACTERS:
             return f"There is more: call {self.name} {echoed}"
         without = f" but {', '.join(self.once)}" if self.once else ""
         return f'There is more: call {self.name} with the same arguments{without} and "cursor": "{cursor}"'
-
-
-def _serialised(value: object) -> bytes:
-    """JSON of an answer, also where stored payloads hold what JSON libraries refuse."""
-    try:
-        return orjson.dumps(value)
-    except TypeError:
-        plain = asdict(value) if hasattr(value, "__dataclass_fields__") else value  # pyright: ignore
-        return orjson.dumps(_writable(plain))
-
-
-def _writable(value: object) -> object:
-    """Plain JSON with lone surrogates replaced and integers over 64 bits as texts."""
-    match value:
-        case str():
-            return _sound(value)
-        case bool():
-            return value
-        case int():
-            return value if -(2**63) <= value < 2**63 else str(value)
-        case dict():
-            return {
-                _sound(str(key)): _writable(item) for key, item in cast("dict[object, object]", value).items()
-            }
-        case list() | tuple():
-            return [_writable(item) for item in cast("list[object]", value)]
-        case _:
-            return value
-
-
-def _sound(text: str) -> str:
-    """The text with lone surrogates replaced: UTF-8 cannot carry them."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text

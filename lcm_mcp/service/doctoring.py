@@ -1,0 +1,128 @@
+"""Doctor: is the store sound, is every row reachable, what is in force.
+
+It reads; the one write it tries is rolled back, to prove that the next real one will work. Each check says
+what was found and, where it fails, what to do.
+"""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+
+import apsw
+
+from lcm_mcp.dag import store as dag
+from lcm_mcp.errors import StoreError
+from lcm_mcp.ids import Seq
+from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.storage import integrity
+from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.sessions import Session
+
+RESTORE = "Restore a backup, or import the transcripts into a new store."
+
+
+async def diagnose(work: Workplace) -> Diagnosis:
+    """Every check in order; one that cannot be made counts as failed."""
+    checks = [
+        Check("opening", True, f"schema version {integrity.VERSION}"),
+        _checksums(work),
+        _permissions(work),
+    ]
+    for name, look in _READS:
+        try:
+            checks.append(await work.store.read(look))
+        except StoreError as error:
+            checks.append(Check(name, False, str(error)))
+    checks.append(await _writes(work))
+    settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
+    return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
+
+
+def _checksums(work: Workplace) -> Check:
+    # Without checksums the store works, so this is told but is no fault.
+    said = "verified on every page" if work.store.checksummed else "this build of SQLite has none"
+    return Check("checksums", True, said)
+
+
+def _permissions(work: Workplace) -> Check:
+    mode = stat.S_IMODE(work.store.path.stat().st_mode)
+    if mode & 0o077:
+        return Check(
+            "permissions", False, f"mode {mode:o}: others can read it. Run chmod 600 {work.store.path}"
+        )
+    return Check("permissions", True, f"mode {mode:o}, readable by its owner only")
+
+
+def _integrity(db: apsw.Connection) -> Check:
+    faults = integrity.faults(db)
+    return Check("integrity", not faults, f"{'; '.join(faults[:3])}. {RESTORE}" if faults else "sound")
+
+
+def _references(db: apsw.Connection) -> Check:
+    count = integrity.broken_references(db)
+    said = f"{count} references lead nowhere. {RESTORE}" if count else "every reference leads somewhere"
+    return Check("references", count == 0, said)
+
+
+def _paths(db: apsw.Connection) -> Check:
+    """Every session's path leads from its leaf to its first row, and its totals add up along it."""
+    for session in _all_sessions(db):
+        marks = Path(db, session.id, session.leaf).marks(Seq(1), session.leaf)
+        for before, mark in pairwise(marks):
+            if mark.before != before.upto:
+                return Check("paths", False, f"totals of s{session.id}/e{mark.seq} do not add up. {RESTORE}")
+    return Check("paths", True, "totals add up along every path")
+
+
+def _coverage(db: apsw.Connection) -> Check:
+    """Nodes cover what they say without overlap or hole; how much has no leaf yet is told."""
+    bare = total = 0
+    for session in _all_sessions(db):
+        path = Path(db, session.id, session.leaf)
+        nodes = dag.frontier(db, session.id, path, session.leaf)
+        end = Seq(0)
+        for node in nodes:
+            if path.before(node.first) != end:
+                where = f"s{session.id}/#{node.id}"
+                return Check("coverage", False, f"there is a hole before {where}. {RESTORE}")
+            end = node.last
+        total += sum(part.high - part.low + 1 for part in path.segments())
+        bare += sum(part.high - part.low + 1 for part in path.between(Seq(end + 1), session.leaf))
+    return Check("coverage", True, f"{total - bare} of {total} rows on active paths are summarized")
+
+
+def _all_sessions(db: apsw.Connection) -> Iterator[Session]:
+    after: tuple[int, int] | None = None
+    while found := sessions.page(db, sessions.Filter(), 200, after):
+        yield from found
+        after = found[-1].appended_at, found[-1].id
+
+
+_READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
+    ("integrity", _integrity),
+    ("references", _references),
+    ("paths", _paths),
+    ("coverage", _coverage),
+)
+
+
+class _RolledBack(Exception):
+    """Ends the trial write; the transaction goes with it."""
+
+
+async def _writes(work: Workplace) -> Check:
+    def try_to_write(db: apsw.Connection) -> None:
+        integrity.write_and_find(db)
+        raise _RolledBack
+
+    try:
+        await work.store.write(try_to_write)
+    except _RolledBack:
+        return Check("writing", True, "a row was written, found and rolled back")
+    except StoreError as error:
+        return Check("writing", False, str(error))
+    raise AssertionError("the trial write always ends by rolling back")

@@ -1,0 +1,196 @@
+"""Making nodes: the loop that turns uncovered rows into leaves and crowded frontiers into parents.
+
+The plan is pure, the ladder holds no connection, the commit checks that nothing it relied on has changed;
+this module only carries values between the three. What was committed stays, whatever happens next. It is
+bounded: every step makes the shape smaller, and plans made stale by another process are tried again only
+a few times.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+import apsw
+
+from lcm_mcp.dag import store as dag
+from lcm_mcp.dag.model import Node, Stale, Summary, header
+from lcm_mcp.dag.plan import Condense, FoldLeaves, Policy, Settled, Shape, Unit, next_step
+from lcm_mcp.errors import SummarizerFailed
+from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.summarizers.ladder import Task, climb
+from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source
+from lcm_mcp.tokens import TokenCount
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.units import Span, rounds, units
+
+MAX_STALE_PLANS = 5
+UNKNOWN_ID = NodeId(999_999)
+"""Stands in a header while the node has no number yet; at least as long as the real one will be."""
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a pass has made so far; failed is the summarizer's own sentence where it could not be called."""
+
+    leaves: list[Node] = field(default_factory=list[Node])
+    parents: list[Node] = field(default_factory=list[Node])
+    stalled: bool = False
+    failed: str | None = None
+    out_of_time: bool = False
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(sorted({node.level for node in (*self.leaves, *self.parents)}))
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """Fold the whole units that end before row `before`, and condense what stands before them."""
+
+    session: SessionId
+    before: Seq
+    policy: Policy
+    deadline: float
+    """On the monotonic clock, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    shape: Shape
+    leaf: Seq
+
+
+async def fold(work: Workplace, goal: Goal) -> Progress:
+    """Work towards a goal until it is reached or stalls, time is over, or no summarizer answers."""
+    progress = Progress()
+    for _ in range(MAX_STALE_PLANS):
+        plan = await work.store.read(_read_plan, goal)
+        try:
+            stale = await _carry_out(work, goal, plan, progress)
+        except SummarizerFailed as failed:
+            progress.failed = str(failed)
+            return progress
+        if not stale:
+            return progress
+    return progress
+
+
+def _read_plan(db: apsw.Connection, goal: Goal) -> _Plan:
+    session = sessions.find_by_id(db, goal.session)
+    assert session is not None
+    path = Path(db, session.id, session.leaf)
+    end = dag.covered_end(db, session.id, path, session.leaf)
+    first = path.after(end)
+    foldable: list[Unit] = []
+    if first is not None and first < goal.before:
+        marks = path.marks(first, session.leaf)
+        place = 0
+        for span in units(marks):
+            own = marks[place : place + span.rows]
+            place += span.rows
+            if span.last < goal.before:
+                foldable.append(Unit(span, rounds(own)))
+    standing = dag.frontier(db, session.id, path, path.before(goal.before)) if session.leaf else []
+    return _Plan(Shape(foldable, standing), session.leaf)
+
+
+async def _carry_out(work: Workplace, goal: Goal, plan: _Plan, progress: Progress) -> bool:
+    """Take the plan's steps one by one, keeping its shape up to date; True where it turned out stale."""
+    shape: Shape | Stale = plan.shape
+    while not isinstance(shape, Stale):
+        if time.monotonic() > goal.deadline:
+            progress.out_of_time = True
+            return False
+        step = next_step(shape, goal.policy)
+        match step:
+            case Settled(stalled):
+                progress.stalled = stalled
+                return False
+            case FoldLeaves(spans):
+                shape = await _fold_leaves(work, goal, plan.leaf, shape, spans, progress)
+            case Condense(children):
+                condensed = await _condense(work, goal, shape, children, progress)
+                if condensed is None:
+                    progress.stalled = True
+                    return False
+                shape = condensed
+            case _:
+                assert_never(step)
+    return True
+
+
+async def _fold_leaves(
+    work: Workplace, goal: Goal, leaf: Seq, shape: Shape, spans: Sequence[Span], progress: Progress
+) -> Shape | Stale:
+    made = await _make_leaves(work, goal, leaf, spans)
+    if isinstance(made, Stale):
+        return made
+    progress.leaves.extend(made)
+    left = [unit for unit in shape.units if unit.span.first > spans[-1].last]
+    return Shape(left, [*shape.frontier, *made])
+
+
+async def _condense(
+    work: Workplace, goal: Goal, shape: Shape, children: Sequence[Node], progress: Progress
+) -> Shape | Stale | None:
+    parent = await _make_parent(work, goal, children)
+    if parent is None or isinstance(parent, Stale):
+        return parent
+    progress.parents.append(parent)
+    return replace(shape, frontier=_with_parent(shape.frontier, children, parent))
+
+
+def _with_parent(frontier: Sequence[Node], children: Sequence[Node], parent: Node) -> list[Node]:
+    place = next(index for index, node in enumerate(frontier) if node.id == children[0].id)
+    return [*frontier[:place], parent, *frontier[place + len(children) :]]
+
+
+async def _make_leaves(work: Workplace, goal: Goal, leaf: Seq, spans: Sequence[Span]) -> list[Node] | Stale:
+    made: list[tuple[Span, Summary]] = []
+    for span in spans:
+        source = await work.store.read(_rows_source, goal.session, leaf, span)
+        summary = await climb(work.chain, _task(source, span.tokens, 0, span.first, span.last, goal.policy))
+        # A leaf's source has at least MIN_LEAF_TOKENS, and a pointer to it far fewer.
+        assert summary is not None
+        made.append((span, summary))
+    return await work.store.write(dag.commit_leaves, goal.session, made, now_ms())
+
+
+async def _make_parent(work: Workplace, goal: Goal, children: Sequence[Node]) -> Node | Stale | None:
+    source = await work.store.read(_nodes_source, goal.session, children)
+    tokens = TokenCount(sum(node.tokens for node in children))
+    first, last = children[0].first, children[-1].last
+    summary = await climb(work.chain, _task(source, tokens, children[0].depth + 1, first, last, goal.policy))
+    if summary is None:
+        return None
+    return await work.store.write(dag.commit_parent, goal.session, children, summary, now_ms())
+
+
+def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq, policy: Policy) -> Task:
+    return Task(
+        source=source,
+        source_tokens=tokens,
+        target=policy.target(tokens),
+        header=header(UNKNOWN_ID, depth, first, last),
+        span=f"e{first}..e{last}",
+    )
+
+
+def _rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span) -> RowsSource:
+    path = Path(db, session, leaf)
+    return RowsSource(list(store.read_rows(db, session, path.between(span.first, span.last))))
+
+
+def _nodes_source(db: apsw.Connection, session: SessionId, nodes: Sequence[Node]) -> NodesSource:
+    return NodesSource(
+        [
+            Child(f"e{node.first}..e{node.last}", dag.tiers(db, session, node.id)["primary"].text)
+            for node in nodes
+        ]
+    )

@@ -1,0 +1,187 @@
+"""lcm_grep: from a query in words to a page of hits, with the truth about what was searched.
+
+Without a session the whole project is searched. A literal search that finds nothing offers up to three
+rows that hold all its words, labelled as near hits; nothing is ever rewritten or guessed silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import apsw
+
+from lcm_mcp.dag.store import with_descendants
+from lcm_mcp.errors import InvalidArgument, NoSession
+from lcm_mcp.ids import NodeAddress, SessionId, TextId
+from lcm_mcp.search.match import matcher, snippet
+from lcm_mcp.search.scan import Found, Scanned, Scope, Wanted, scan
+from lcm_mcp.service import cursors
+from lcm_mcp.service.answers import Hit, HitPage
+from lcm_mcp.service.requests import GrepQuery
+from lcm_mcp.service.times import iso, parse_time
+from lcm_mcp.service.workplace import (
+    Cover,
+    Workplace,
+    addressed,
+    existing_node,
+    named_session,
+    parse_node,
+)
+from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.transcript.sessions import Session
+
+MAX_PATTERN_CHARACTERS = 500
+MAX_SESSIONS = 500
+SCAN_S = 5.0
+NEAR_HITS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a query looks: sessions, in words, and one scope each."""
+
+    words: str
+    sessions: Sequence[Session]
+    scopes: Sequence[Scope]
+
+    @property
+    def many(self) -> bool:
+        return len(self.sessions) != 1
+
+
+def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
+    """One page of the rows and summaries that hold the pattern."""
+    if not 1 <= len(query.pattern) <= MAX_PATTERN_CHARACTERS:
+        raise InvalidArgument(
+            "pattern",
+            f"it has {len(query.pattern)} characters",
+            f"Give 1 to {MAX_PATTERN_CHARACTERS} characters.",
+        )
+    place = _place(db, work, query)
+    asked = (*_same_query(query), tuple(session.id for session in place.sessions))
+    after, seen = None, 0
+    if query.cursor is not None:
+        text, before = cursors.read(query.cursor, asked, int, int)
+        after, seen = TextId(int(text)), int(before)
+    wanted = _wanted(query)
+    scanned = scan(db, place.scopes, wanted, query.limit, after, SCAN_S)
+    count = seen + len(scanned.found)
+    near = _near(db, place, query, wanted) if count == 0 and scanned.finished else ()
+    ended = scanned.finished and not scanned.more
+    return HitPage(
+        scope=place.words,
+        hits=_hits(db, place, scanned.found),
+        near=near,
+        total=count if ended else None,
+        at_least=count + (scanned.finished and scanned.more),
+        complete=scanned.finished,
+        reason=None if scanned.finished else f"stopped after {SCAN_S:g} s; next_cursor goes on from there",
+        searched=_searched(query, place, scanned),
+        next_cursor=None if ended else _next(asked, scanned, after, count),
+    )
+
+
+def _same_query(query: GrepQuery) -> tuple[object, ...]:
+    """What makes two queries one search: all but how much of it is wanted at a time."""
+    plain = replace(query, limit=0, cursor=None)
+    return tuple(getattr(plain, name) for name in GrepQuery.__dataclass_fields__)
+
+
+def _next(asked: Sequence[object], scanned: Scanned, after: TextId | None, count: int) -> str:
+    """Goes on behind the last hit; a search that ran out of time behind the last text it read."""
+    behind = scanned.found[-1].text_id if scanned.finished and scanned.found else scanned.last
+    return cursors.make(asked, (behind if behind is not None else after, count))
+
+
+def _wanted(query: GrepQuery) -> Wanted:
+    return Wanted(
+        matcher=matcher(readable(query.pattern), query.mode, case_sensitive=query.case_sensitive),
+        rows=query.scope in ("all", "rows"),
+        summaries=query.scope in ("all", "summaries"),
+        role=query.role,
+        since=None if query.since is None else parse_time("since", query.since),
+        until=None if query.until is None else parse_time("until", query.until),
+        include_removed=query.include_removed,
+        newest_first=query.order == "newest",
+    )
+
+
+def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
+    if query.node is not None:
+        return _inside_node(db, work, query, query.node)
+    key = query.session or work.settings.session
+    if key is not None:
+        session = named_session(db, key)
+        return _Place(f"session {session.key}", [session], [Scope(session.id, session.leaf)])
+    found = sessions.page(db, sessions.Filter(project=work.project), MAX_SESSIONS, None)
+    words = f"project {work.project} (sessions: {len(found)})"
+    if not found:
+        found = sessions.page(db, sessions.Filter(), MAX_SESSIONS, None)
+        words = f"the whole store (sessions: {len(found)}; none belongs to this folder)"
+    if not found:
+        raise NoSession
+    return _Place(words, found, [Scope(session.id, session.leaf) for session in found])
+
+
+def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> _Place:
+    """A node's rows, its own summary and every summary below it."""
+    session, address = addressed(db, work, parse_node(node), query.session)
+    assert isinstance(address, NodeAddress)
+    found = existing_node(db, session, address.node)
+    rows = Path(db, session.id, found.last).between(found.first, found.last)
+    below = with_descendants(db, session.id, found.id)
+    words = f"node #{found.id} of session {session.key}"
+    return _Place(words, [session], [Scope(session.id, session.leaf, rows, below)])
+
+
+def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
+    by_id = {session.id: session for session in place.sessions}
+    covers: dict[SessionId, Cover] = {}
+    return tuple(
+        _hit(
+            by_id[hit.session], covers.setdefault(hit.session, Cover(db, by_id[hit.session])), hit, place.many
+        )
+        for hit in found
+    )
+
+
+def _hit(session: Session, cover: Cover, found: Found, full: bool) -> Hit:
+    prefix = f"s{session.id}/" if full else ""
+    own = f"e{found.seq}" if found.seq is not None else f"#{found.node}"
+    covering = None if found.seq is None else cover.node_of(found.seq)
+    return Hit(
+        ref=prefix + own,
+        kind=found.kind,
+        session=session.key,
+        role=found.role,
+        at=iso(found.at),
+        snippet=snippet(found.text, found.place),
+        offset=found.place.start,
+        node=None if covering is None else prefix + covering,
+        removed=found.removed,
+        also=(),
+    )
+
+
+def _near(db: apsw.Connection, place: _Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:
+    """Rows that hold every word of a literal pattern which itself was not found."""
+    if query.mode != "literal" or query.cursor is not None or len(query.pattern.split()) < 2:
+        return ()
+    words = matcher(readable(query.pattern), "words", case_sensitive=query.case_sensitive)
+    scanned = scan(db, place.scopes, replace(wanted, matcher=words), NEAR_HITS, None, SCAN_S)
+    return _hits(db, place, scanned.found)
+
+
+def _searched(query: GrepQuery, place: _Place, scanned: Scanned) -> str:
+    """In words: how many texts were read for this page, where, and how they were compared."""
+    what = {
+        "all": f"{scanned.rows} rows and {scanned.summaries} summaries",
+        "rows": f"{scanned.rows} rows",
+        "summaries": f"{scanned.summaries} summaries",
+    }[query.scope]
+    case = "with case" if query.case_sensitive else "without case"
+    removed = "removed rows included" if query.include_removed else "removed rows left out"
+    return f"read {what} in {place.words}, {query.mode} {case}, {removed}"

@@ -1,0 +1,272 @@
+"""lcm_append and imports: entries on their way into a session.
+
+Entries are read and sealed before the transaction; an append is whole or nothing, and acknowledged only
+once it is durable. Importing streams: a batch at a time is sealed and committed, so a file larger than
+memory and an import that is stopped half-way both leave a transcript that the next import completes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import anyio.to_thread
+import apsw
+
+from lcm_mcp.errors import AppendConflict, ImportRefused, InvalidArgument
+from lcm_mcp.ids import RowAddress, Seq, parse_address
+from lcm_mcp.service.answers import Imported, ImportOutcome, Receipt
+from lcm_mcp.service.compaction import fold_memory
+from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.entries import parse_entry
+from lcm_mcp.transcript.importers import FORMATS, Entry, Event, SessionFound, Tally, detect
+from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
+
+BATCH_EVENTS = 200
+"""Lines read, sealed and committed together at an import; one fsync each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What the client believes about the session's end; nothing is appended where it is wrong."""
+
+    after: str | None = None
+    expect_last_seq: int | None = None
+
+
+def checked_key(key: str) -> str:
+    """A session key fit to be stored. Raises InvalidArgument."""
+    key = readable(key)
+    if not key.strip() or len(key) > MAX_KEY_CHARACTERS:
+        raise InvalidArgument(
+            "session", "it is empty or too long", f"Give a key of 1 to {MAX_KEY_CHARACTERS} characters."
+        )
+    return key
+
+
+async def sealed(entries: Sequence[object]) -> list[Sealed]:
+    """Entries read and sealed in a worker thread. Raises MalformedEntry."""
+    return await anyio.to_thread.run_sync(
+        lambda: [seal(parse_entry(entry, index)) for index, entry in enumerate(entries)]
+    )
+
+
+async def append(
+    work: Workplace,
+    key: str,
+    entries: Sequence[object],
+    guard: Guard,
+    title: str | None,
+    project: str | None,
+) -> Receipt:
+    """Append entries to a session, creating it where there is none."""
+    wanted = checked_key(key)
+    ready = await sealed(entries)
+    return await work.store.write(_append, work, wanted, ready, guard, title, project)
+
+
+def _append(
+    db: apsw.Connection,
+    work: Workplace,
+    key: str,
+    entries: Sequence[Sealed],
+    guard: Guard,
+    title: str | None,
+    project: str | None,
+) -> Receipt:
+    now = now_ms()
+    found = sessions.find_by_key(db, key)
+    session = found or sessions.create(db, NewSession(key, project=work.project), now)
+    if found is None or title is not None or project is not None:
+        sessions.describe(
+            db,
+            session.id,
+            readable(title) if title is not None else _title(entries),
+            None if project is None else readable(project),
+        )
+    done = store.append(db, session, entries, now)
+    if done.added:
+        _check(db, session, guard)  # a refusal undoes the whole transaction
+    return Receipt(
+        session=session.key,
+        created=found is None,
+        refs=tuple(f"e{seq}" for seq in done.refs),
+        duplicates=tuple(f"e{seq}" for seq in done.duplicates),
+        conflicts=tuple(f"e{seq}" for seq in done.conflicts),
+        last_seq=session.next_seq - 1 + done.added,
+    )
+
+
+def _check(db: apsw.Connection, session: Session, guard: Guard) -> None:
+    """Compare what the client believed with how the session ended before this append."""
+    last = session.next_seq - 1
+    if guard.expect_last_seq is not None and guard.expect_last_seq != last:
+        raise AppendConflict(f"e{guard.expect_last_seq}", f"e{last}")
+    if guard.after is not None and _seq_of(db, session, guard.after) != session.leaf:
+        raise AppendConflict(guard.after, f"e{session.leaf}")
+
+
+def _seq_of(db: apsw.Connection, session: Session, name: str) -> Seq | None:
+    """The row that a ref or an entry_id names."""
+    found = store.find_entry(db, session.id, readable(name))
+    if found is not None:
+        return found
+    address = parse_address(name)
+    return address.seq if isinstance(address, RowAddress) else None
+
+
+def _title(entries: Sequence[Sealed]) -> str | None:
+    """A name for a session nobody named: how its first user row begins."""
+    for entry in entries:
+        if entry.draft.role == "user" and entry.text.strip():
+            return " ".join(entry.text[:400].split())[:80]
+    return None
+
+
+async def import_file(
+    work: Workplace,
+    path: Path,
+    format: str,
+    session: str | None,
+    fold: bool,
+    on_rows: Callable[[int], None] | None,
+) -> ImportOutcome:
+    """Read a transcript file into its sessions. Raises ImportRefused where the file is none."""
+    name = await anyio.to_thread.run_sync(detect, path) if format == "auto" else format
+    if name not in FORMATS:
+        raise InvalidArgument(
+            "format", f"{name[:40]!r} is unknown", f"Use auto or one of {', '.join(FORMATS)}."
+        )
+    key = None if session is None else checked_key(session)
+    reading = _Reading(Tally(str(path), name), FORMATS[name].read(path, key), name)
+    while batch := await anyio.to_thread.run_sync(reading.next_batch):
+        await work.store.write(_store_batch, reading, batch)
+        if on_rows is not None:
+            on_rows(sum(fed.added for fed in reading.fed.values()))
+    folded = {
+        key: await fold_memory(work, fed.session.id) if fold and fed.added else None
+        for key, fed in reading.fed.items()
+    }
+    imported = tuple(
+        Imported(
+            session=fed.session.key,
+            created=fed.created,
+            rows_added=fed.added,
+            duplicates=fed.duplicates,
+            conflicts=tuple(fed.conflicts),
+            late=fed.late,
+            folded=folded[key],
+        )
+        for key, fed in reading.fed.items()
+    )
+    report = replace(
+        reading.tally.report(),
+        rows_added=sum(one.rows_added for one in imported),
+        duplicates=sum(one.duplicates for one in imported),
+        conflicts=tuple(ref for one in imported for ref in one.conflicts),
+        late=sum(one.late for one in imported),
+    )
+    return ImportOutcome(report, imported)
+
+
+@dataclass(slots=True)
+class _Fed:
+    """A session that the file feeds; ended_at is when its last row was written before this import."""
+
+    session: Session
+    created: bool
+    ended_at: int | None
+    added: int = 0
+    duplicates: int = 0
+    conflicts: list[str] = field(default_factory=list[str])
+    late: int = 0
+
+
+Sealable = tuple[Event, Sealed | None]
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A file being read: what it told so far, and the sessions it feeds by their keys at the source."""
+
+    tally: Tally
+    events: Iterator[Event]
+    source: str
+    fed: dict[str, _Fed] = field(default_factory=dict[str, _Fed])
+
+    def next_batch(self) -> list[Sealable]:
+        """The next events, entries sealed; empty at the file's end. Raises ImportRefused."""
+        try:
+            batch = list(islice(self.events, BATCH_EVENTS))
+        except OSError as error:
+            raise ImportRefused(
+                self.tally.path, error.strerror or str(error), "Check the file and import it again"
+            ) from error
+        for event in batch:
+            self.tally.add(event)
+        return [(event, seal(event.draft) if isinstance(event, Entry) else None) for event in batch]
+
+
+def _store_batch(db: apsw.Connection, reading: _Reading, batch: Sequence[Sealable]) -> None:
+    """Store a batch, runs of one session's entries together; repeats change nothing."""
+    run: list[Sealed] = []
+    key = ""
+    for event, entry in [*batch, (None, None)]:
+        if run and (entry is None or not isinstance(event, Entry) or event.session_key != key):
+            _store_run(db, reading.fed[key], run)
+            run = []
+        if isinstance(event, SessionFound):
+            _open(db, reading, event)
+        elif isinstance(event, Entry) and entry is not None:
+            key = event.session_key
+            run.append(entry)
+
+
+def _open(db: apsw.Connection, reading: _Reading, found: SessionFound) -> None:
+    if found.key in reading.fed:
+        return
+    source = f"import:{reading.source}"
+    key = checked_key(found.key)
+    known = sessions.find_by_native(db, source, key) or sessions.find_by_key(db, key)
+    session = known or sessions.create(db, _new(db, reading, found, key, source), now_ms())
+    ended = None if session.leaf == 0 else store.read_row(db, session.id, session.leaf)
+    reading.fed[found.key] = _Fed(session, known is None, None if ended is None else ended.at)
+
+
+def _new(db: apsw.Connection, reading: _Reading, found: SessionFound, key: str, source: str) -> NewSession:
+    parent = None if found.parent_key is None else reading.fed[found.parent_key].session
+    opener = None
+    if parent is not None and found.opener_entry_id is not None:
+        opener = store.find_entry(db, parent.id, readable(found.opener_entry_id))
+    return NewSession(
+        key=key,
+        title=None if found.title is None else readable(found.title),
+        project=None if found.project is None else readable(found.project),
+        source=source,
+        native_id=key,
+        parent=None if parent is None else parent.id,
+        link=None if parent is None else "child",
+        opener=opener,
+    )
+
+
+def _store_run(db: apsw.Connection, fed: _Fed, entries: Sequence[Sealed]) -> None:
+    session = sessions.find_by_id(db, fed.session.id)
+    assert session is not None
+    done = store.append(db, session, entries, now_ms())
+    known = {*done.duplicates, *done.conflicts}
+    fed.added += done.added
+    fed.duplicates += len(done.duplicates)
+    fed.conflicts.extend(f"e{seq}" for seq in done.conflicts)
+    if fed.ended_at is not None:
+        fed.late += sum(
+            1
+            for seq, entry in zip(done.refs, entries, strict=True)
+            if seq not in known and entry.draft.at is not None and entry.draft.at < fed.ended_at
+        )

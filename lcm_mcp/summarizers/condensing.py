@@ -1,0 +1,108 @@
+"""From summaries to facts: own summaries are merged, a model's prose is quoted.
+
+Summaries in our own form give their facts back, and the later one wins: a file changed outranks the same
+file read, a success closes an earlier failure, the last child says what was going on. Nothing is told
+that no child told, so what a child had to leave out stays a number here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from lcm_mcp.summarizers.calls import Outcome, read_outcome
+from lcm_mcp.summarizers.facts import (
+    CHANGED,
+    COMMANDS,
+    ERRORS,
+    LAST,
+    NAMES,
+    READ,
+    REQUESTS,
+    SAID,
+    Fact,
+    Parsed,
+    Section,
+    parse,
+)
+from lcm_mcp.summarizers.gleaning import (
+    Gleaned,
+    best,
+    in_need,
+    outcome_facts,
+    ranked_requests,
+    row_of,
+    settled_files,
+)
+from lcm_mcp.summarizers.model import Child
+from lcm_mcp.summarizers.sentences import is_plan, sentences, weigh
+
+
+def glean_nodes(children: Sequence[Child]) -> Gleaned:
+    """The facts of adjacent summaries, oldest first."""
+    read = [parse(child.text, child.span) or _prose(child) for child in children]
+    facts = [fact for one in read for fact in one.facts]
+    merged = [
+        *ranked_requests(_of(facts, REQUESTS)),
+        *settled_files(fact for fact in facts if fact.section in (CHANGED, READ)),
+        *_merged_outcomes(facts),
+        *_merged_said(read),
+        *_merged_names(_of(facts, NAMES)),
+        *in_need(_of(read[-1].facts, LAST) if read else ()),
+    ]
+    unshown: Counter[str] = Counter()
+    for one in read:
+        unshown.update(one.unshown)
+    return Gleaned(tuple(merged), dict(unshown))
+
+
+def _of(facts: Iterable[Fact], section: Section) -> list[Fact]:
+    return [fact for fact in facts if fact.section == section]
+
+
+def _prose(child: Child) -> Parsed:
+    """A summary in a model's own words: its sentences, under the range it covers; it ends on the last."""
+    facts = [Fact(SAID, child.span, sentence) for sentence in sentences(child.text)]
+    return Parsed((*facts[:-1], *(replace(fact, section=LAST) for fact in facts[-1:])), {})
+
+
+def _merged_outcomes(facts: Iterable[Fact]) -> Iterator[Fact]:
+    """Replay outcomes in the order of their rows; a changed file counts as a success on it."""
+    told = [fact for fact in facts if fact.section in (COMMANDS, ERRORS, CHANGED)]
+    told.sort(key=lambda fact: row_of(fact.ref))
+    yield from outcome_facts(
+        Outcome(fact.ref, f"Changed {fact.text}", "ok")
+        if fact.section == CHANGED
+        else read_outcome(fact.ref, fact.text)
+        for fact in told
+    )
+
+
+def _merged_said(read: Sequence[Parsed]) -> Iterator[Fact]:
+    """Every child's most telling sentences before any child's second best, so that none falls silent."""
+    said = [(child, fact) for child, one in enumerate(read) for fact in _telling(one, child == len(read) - 1)]
+    weights = weigh([fact.text for _, fact in said])
+    places: Counter[int] = Counter()
+    ranks = [0.0] * len(said)
+    for at in sorted(range(len(said)), key=lambda at: (-weights[at], at)):
+        places[said[at][0]] += 1
+        ranks[at] = weights[at] / (1 + weights[at]) - places[said[at][0]]
+    yield from (replace(said[at][1], rank=ranks[at]) for at in best(ranks))
+
+
+def _telling(one: Parsed, closing: bool) -> Iterator[Fact]:
+    """What a child says; the last words of all but the closing one were conclusions too."""
+    for fact in one.facts:
+        if fact.section == SAID:
+            yield fact
+        elif fact.section == LAST and not closing:
+            said = fact.text.removeprefix("assistant: ")
+            if said != fact.text and not is_plan(said):
+                yield replace(fact, section=SAID, text=said)
+
+
+def _merged_names(facts: Sequence[Fact]) -> Iterator[Fact]:
+    counted = Counter(fact.text for fact in facts)
+    for index, (name, _) in enumerate(counted.most_common(60)):
+        yield Fact(NAMES, "", name, -float(index))

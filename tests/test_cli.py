@@ -1,0 +1,305 @@
+"""The command line, run as a user runs it, on real stores."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transcripts import SAMPLES, neutral_file
+
+from lcm_mcp.cli import main
+
+_TINY = SAMPLES / "tiny-queue-operation.jsonl"
+_BAD = SAMPLES / "planted-bad-lines.jsonl"
+
+
+@dataclass(frozen=True)
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def answer(self) -> Any:
+        return json.loads(self.out)
+
+
+class Cli:
+    """Runs the command in this process on one store."""
+
+    def __init__(self, capsys: pytest.CaptureFixture[str], db: Path) -> None:
+        self._capsys = capsys
+        self.db = db
+
+    def __call__(self, *arguments: str | Path) -> Ended:
+        with pytest.raises(SystemExit) as end:
+            main(["--db", str(self.db), *map(str, arguments)])
+        out, err = self._capsys.readouterr()
+        assert "Traceback" not in err
+        assert isinstance(end.value.code, int)
+        return Ended(end.value.code, out, err)
+
+    def done(self, *arguments: str | Path) -> str:
+        ended = self(*arguments)
+        assert (ended.code, ended.err) == (0, "")
+        return ended.out
+
+    def answer(self, *arguments: str | Path) -> Any:
+        return json.loads(self.done(*arguments, "--json"))
+
+    def refusal(self, *arguments: str | Path, code: int = 1) -> str:
+        ended = self(*arguments)
+        assert ended.code == code
+        if code == 1:
+            assert ended.err.count("\n") == 1
+        return ended.err
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str], store_path: Path) -> Cli:
+    return Cli(capsys, store_path)
+
+
+def test_help_names_every_command(cli: Cli) -> None:
+    text = cli.done("--help")
+    for name in (
+        "import",
+        "sessions",
+        "list",
+        "dag",
+        "grep",
+        "describe",
+        "expand",
+        "context",
+        "serve",
+        "demo",
+    ):
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        (["sessions"], {"sessions", "total", "next_cursor", "note"}),
+        (["list"], {"session", "nodes", "total", "next_cursor", "note"}),
+        (["dag"], {"session", "nodes", "children", "note"}),
+        (["grep", "the"], {"hits", "total", "complete", "searched", "next_cursor"}),
+        (["describe", "e1"], {"session", "row", "node"}),
+        (["expand", "e1"], {"session", "id", "rows", "next_cursor"}),
+        (["context", "--window", "9000"], {"prepared", "status", "messages", "observation"}),
+        (["doctor"], {"path", "healthy", "checks", "settings"}),
+    ],
+)
+def test_a_reading_command_answers_a_reader_in_80_columns_and_a_script_in_one_document(
+    cli: Cli, command: list[str], fields: set[str]
+) -> None:
+    cli.done("import", _TINY)
+    assert fields <= cli.answer(*command).keys()
+    text = cli.done(*command)
+    assert text.strip()
+    assert "\x1b" not in text
+    if command[0] != "expand":  # whose lines are the conversation's own
+        assert max(map(len, text.splitlines())) <= 80
+
+
+def test_global_options_stand_before_or_after_the_command(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    db = str(tmp_path / "a.sqlite")
+    for arguments in (["--db", db, "import", str(_TINY)], ["import", str(_TINY), "--db", db]):
+        with pytest.raises(SystemExit) as end:
+            main(arguments)
+        assert end.value.code == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["sessions", "--json", "--db", db])
+    assert json.loads(capsys.readouterr().out)["total"] == 1
+
+
+def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("LCM_DB", str(tmp_path / "other.sqlite"))
+    settings = {line["name"]: line for line in cli.answer("doctor")["settings"]}
+    assert settings["db"] == {"name": "db", "value": str(cli.db), "origin": "flag"}
+    assert not (tmp_path / "other.sqlite").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["list"], "no session yet"),
+        (["expand", "e1", "--session", "nobody"], "nobody"),
+        (["expand", "everything"], "not an address"),
+        (["--session", "", "list"], "session"),
+        (["grep", ""], "pattern"),
+        (["grep", "x", "--since", "yesterday"], "since"),
+        (["sessions", "--cursor", "forged"], "cursor"),
+    ],
+)
+def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words: str) -> None:
+    if words != "no session yet":
+        cli.done("import", _TINY)
+    assert words in cli.refusal(*arguments)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["remember"],
+        ["grep"],
+        ["list", "--depth", "x"],
+        ["import", "no-such-file"],
+        ["serve", "--transport", "x"],
+    ],
+)
+def test_wrong_usage_is_exit_2(cli: Cli, arguments: list[str]) -> None:
+    assert "Usage: lcm-mcp" in cli.refusal(*arguments, code=2)
+    assert not cli.db.exists()
+
+
+def test_a_misspelt_setting_stops_every_command(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_STRATEGEY", "lcm")
+    assert "LCM_STRATEGEY" in cli.refusal("sessions")
+    assert not cli.db.exists()
+
+
+def test_a_file_that_is_no_store_is_left_alone(cli: Cli) -> None:
+    cli.db.write_text("a shopping list, not a database, but it is long enough to be looked at " * 20)
+    before = cli.db.read_bytes()
+    assert str(cli.db) in cli.refusal("sessions")
+    assert cli.db.read_bytes() == before
+
+
+def test_import_accounts_for_every_line(cli: Cli) -> None:
+    text = cli.done("import", _BAD)
+    assert "planted-bad-lines.jsonl  claude-code" in text
+    lines = _BAD.read_text().splitlines()
+    planted = [number for number, line in enumerate(lines, 1) if line.strip() and not _is_object(line)]
+    assert len(planted) == 3
+    for number in planted:
+        assert f"not understood  line {number}: " in text
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def test_import_twice_adds_nothing_and_says_so(cli: Cli) -> None:
+    first = cli.answer("import", _TINY)["files"][0]["sessions"][0]
+    again = cli.answer("import", _TINY)["files"][0]["sessions"][0]
+    assert first["rows_added"] > 0
+    assert (again["rows_added"], again["duplicates"]) == (0, first["rows_added"])
+    assert "0 new rows" in cli.done("import", _TINY)
+
+
+def test_a_refused_file_does_not_stop_the_next(cli: Cli, tmp_path: Path) -> None:
+    log = tmp_path / "debug.jsonl"
+    log.write_text("12:00 started\n12:01 stopped\n")
+    ended = cli("import", log, _TINY)
+    assert ended.code == 1
+    assert "debug.jsonl" in ended.err
+    assert ended.err.count("\n") == 1
+    assert _TINY.name in ended.out
+    assert cli.answer("sessions")["total"] == 1
+
+
+def test_a_folder_stands_for_the_transcripts_below_it(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    neutral_file(tmp_path / "in" / "deep" / "one.jsonl", "hello", "hi")
+    neutral_file(tmp_path / "in" / "two.jsonl", "good day", "and to you")
+    (tmp_path / "in" / "notes.txt").write_text("no transcript")
+    assert len(cli.answer("import", tmp_path / "in")["files"]) == 2
+    (tmp_path / "empty").mkdir()
+    assert "jsonl" in cli.refusal("import", tmp_path / "empty")
+
+
+def test_no_fold_stores_the_conversation_without_summaries(cli: Cli, tmp_path: Path) -> None:
+    talk = neutral_file(
+        tmp_path / "talk.jsonl", *("a long sentence about the harbour. " * 80 for _ in range(40))
+    )
+    cli.done("import", "--no-fold", talk)
+    assert cli.answer("list")["total"] == 0
+    other = Cli(cli._capsys, tmp_path / "folded.sqlite")  # pyright: ignore[reportPrivateUsage]
+    assert "folded" in other.done("import", talk)
+    assert other.answer("list")["total"] > 0
+
+
+def test_what_was_stored_cannot_drive_the_terminal_but_json_has_it_verbatim(cli: Cli, tmp_path: Path) -> None:
+    text = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\x1b[0m needle\x9b5n \u202egnp.exe\r over \x08\x7f"
+    cli.done("import", neutral_file(tmp_path / "t.jsonl", text, "fine"))
+    for command in (["expand", "e1"], ["grep", "needle"], ["context", "--format", "text"], ["sessions"]):
+        shown = cli.done(*command)
+        assert not set(shown) & set("\x1b\x07\x08\x7f\x9b\u202e\r")
+    assert "␛]0;owned␇" in cli.done("expand", "e1")
+    assert "red needle" in cli.done("grep", "needle")
+    assert cli.answer("expand", "e1")["rows"][0]["text"] == text
+
+
+def test_json_can_say_what_utf8_cannot(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "odd.jsonl"
+    path.write_text('{"role": "user", "content": "half \\ud83d of a pair"}\n')
+    cli.done("import", path)
+    rows = cli.answer("expand", "e1", "--include-payload")["rows"]
+    assert "half" in rows[0]["text"]
+    assert "\ud83d" in json.dumps(rows[0]["payload"], ensure_ascii=False)
+
+
+def test_expand_all_gives_every_page(cli: Cli, tmp_path: Path) -> None:
+    texts = [f"{n}: " + "words and words " * 100 for n in range(8)]
+    cli.done("import", "--no-fold", neutral_file(tmp_path / "t.jsonl", *texts))
+    paged = cli.answer("expand", "e1..e8", "--max-bytes", "2000")
+    assert paged["next_cursor"]
+    assert "--cursor" in cli.done("expand", "e1..e8", "--max-bytes", "2000")
+    whole = cli.answer("expand", "e1..e8", "--max-bytes", "2000", "--all")
+    assert whole["next_cursor"] is None
+    assert "".join(row["text"] for row in whole["rows"]) == "".join(texts)
+
+
+def test_grep_pages_and_marks_what_covers_a_hit(cli: Cli, tmp_path: Path) -> None:
+    texts = [f"the harbour, number {n}. " * 60 for n in range(30)]
+    cli.done("import", neutral_file(tmp_path / "t.jsonl", *texts))
+    page = cli.answer("grep", "HARBOUR", "--scope", "rows", "--limit", "5")
+    assert len(page["hits"]) == 5
+    following = cli.answer(
+        "grep", "HARBOUR", "--scope", "rows", "--limit", "5", "--cursor", page["next_cursor"]
+    )
+    assert not {hit["ref"] for hit in page["hits"]} & {hit["ref"] for hit in following["hits"]}
+    assert "under #" in cli.done("grep", "harbour", "--scope", "rows", "--order", "oldest")
+    assert "No match" in cli.done("grep", "lighthouse")
+
+
+def test_context_looks_without_changing_anything_unless_told(cli: Cli, tmp_path: Path) -> None:
+    talk = neutral_file(
+        tmp_path / "t.jsonl", *("a long sentence about the harbour. " * 80 for _ in range(40))
+    )
+    cli.done("import", talk)
+    looked = cli.answer("context", "--window", "12000")
+    assert looked["observation"]["cut"] is None
+    fitted = cli.answer("context", "--window", "12000", "--compact", "auto")
+    assert fitted["observation"]["cut"] is not None
+    assert fitted["estimated_input_tokens"] <= 12000 < looked["estimated_input_tokens"]
+    assert "▓" in cli.done("context", "--window", "12000")
+
+
+@pytest.mark.parametrize("form", ["messages", "anthropic", "openai"])
+def test_context_prints_the_messages_of_a_format_one_a_line(cli: Cli, form: str) -> None:
+    cli.done("import", _TINY)
+    lines = cli.done("context", "--format", form).splitlines()
+    assert all("role" in json.loads(line) for line in lines)
+
+
+def test_quiet_leaves_only_what_was_asked_for(cli: Cli) -> None:
+    assert cli.done("--quiet", "import", _TINY) == ""
+
+
+def test_an_interrupt_ends_with_130_and_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lcm_mcp.service.Service.sessions", interrupted)
+    assert cli("sessions").code == 130

@@ -1,0 +1,126 @@
+"""The command line in processes of its own: what it loads, how it meets pipes and terminals, the demo."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from transcripts import SAMPLES, neutral_file
+
+from lcm_mcp import __version__
+
+_TINY = SAMPLES / "tiny-queue-operation.jsonl"
+on_posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX systems")
+
+
+def fresh(arguments: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "lcm_mcp", *arguments], capture_output=True, timeout=60, check=False, **options
+    )
+
+
+def test_the_version_is_told_without_loading_what_it_does_not_need() -> None:
+    code = (
+        "import sys\nfrom lcm_mcp.cli import main\ntry: main(['--version'])\nexcept SystemExit: pass\n"
+        "print(sorted({'mcp', 'rich', 'pydantic', 'apsw', 'anyio'} & set(sys.modules)))"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.splitlines() == [f"lcm-mcp {__version__}", "[]"]
+
+
+def test_no_command_but_serve_loads_mcp(tmp_path: Path) -> None:
+    calls = (
+        ["import", str(_TINY)],
+        ["sessions"],
+        ["list"],
+        ["dag"],
+        ["grep", "a"],
+        ["describe", "e1"],
+        ["expand", "e1"],
+        ["context", "--compact", "auto", "--window", "2000"],
+        ["doctor"],
+        ["demo"],
+    )
+    code = (
+        "import sys\nfrom lcm_mcp.cli import main\n"
+        f"for call in {calls!r}:\n"
+        "    try: main(['--db', sys.argv[1], *call])\n"
+        "    except SystemExit as end: assert end.code == 0, (call, end.code)\n"
+        "assert not [name for name in sys.modules if name.split('.')[0] in ('mcp', 'mcp_types', 'starlette')]"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "s.sqlite")], check=True, capture_output=True)
+
+
+def test_a_reader_that_goes_away_is_no_failure_to_explain(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.sqlite")
+    talk = neutral_file(tmp_path / "t.jsonl", *("word " * 20_000 for _ in range(20)))
+    assert fresh(["--db", db, "import", str(talk)]).returncode == 0
+    for extra in ([], ["--json"]):
+        command = [sys.executable, "-m", "lcm_mcp", "--db", db, "expand", "e1..e20", "--all", *extra]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+            assert running.stdout is not None
+            assert running.stderr is not None
+            running.stdout.read(10)
+            running.stdout.close()
+            assert running.stderr.read() == b""
+            assert running.wait(30) == 141
+
+
+def test_alone_without_a_terminal_it_serves_stdio(tmp_path: Path) -> None:
+    ended = fresh(["--db", str(tmp_path / "s.sqlite")], stdin=subprocess.DEVNULL)
+    assert (ended.returncode, ended.stdout) == (0, b"")
+
+
+def on_a_terminal(arguments: Sequence[str], **environment: str) -> str:
+    """What the command writes where a person sits."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "lcm_mcp", *arguments]
+    env = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
+    env |= {"TERM": "xterm-256color", **environment}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env):
+        os.close(theirs)
+        written = b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    return written.decode()
+
+
+def _read(descriptor: int) -> bytes:
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:  # how Linux says that the other end is closed
+        return b""
+
+
+@on_posix
+def test_alone_on_a_terminal_it_shows_the_state_and_makes_no_store(tmp_path: Path) -> None:
+    db = tmp_path / "s.sqlite"
+    text = on_a_terminal(["--db", str(db)], NO_COLOR="1")
+    assert "not made yet" in text
+    assert "lcm-mcp import" in text
+    assert not db.exists()
+    assert fresh(["--db", str(db), "import", str(_TINY)]).returncode == 0
+    assert "1 session" in on_a_terminal(["--db", str(db)], NO_COLOR="1")
+
+
+@on_posix
+def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.sqlite")
+    assert fresh(["--db", db, "import", str(_TINY)]).returncode == 0
+    assert "\x1b[" in on_a_terminal(["--db", db, "sessions"])
+    assert "\x1b[3" not in on_a_terminal(["--db", db, "sessions"], NO_COLOR="1")
+    assert b"\x1b" not in fresh(["--db", db, "sessions"]).stdout
+
+
+def test_demo_prints_the_same_each_time_in_80_columns(tmp_path: Path) -> None:
+    first, second = fresh(["demo"]), fresh(["demo"], env={**os.environ, "LCM_STRATEGY": "none"})
+    assert first.returncode == second.returncode == 0
+    assert (first.stderr, second.stdout) == (b"", first.stdout)
+    text = first.stdout.decode()
+    for word in ("lcm-mcp dag", "lcm-mcp grep", "lcm-mcp expand", "lcm-mcp context", "▓", "█"):
+        assert word in text

@@ -1,0 +1,93 @@
+"""The README tells the truth: its commands run, its tools exist, its output is what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from lcm_mcp.cli.entry import root as command
+from lcm_mcp.settings import KEYS, variable
+from lcm_mcp.tools import TOOLS
+
+_ROOT = Path(__file__).resolve().parent.parent
+_README = (_ROOT / "README.md").read_text(encoding="utf-8")
+_BLOCKS = re.findall(r"^```\w*\n(.*?)^```", _README, re.MULTILINE | re.DOTALL)
+
+
+def commands() -> list[str]:
+    """Every lcm-mcp call in the README's blocks and inline code, options and all."""
+    lines = [line.removeprefix("$ ") for block in _BLOCKS for line in block.splitlines()]
+    inline = re.findall(r"`(lcm-mcp [^`]*)`", _README)
+    return [line for line in (*lines, *inline) if line.startswith("lcm-mcp ")]
+
+
+def test_two_commands_set_the_project_up() -> None:
+    assert "make demo\nmake test\n" in _BLOCKS
+    targets = re.findall(r"^(\w+):", (_ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "test"} <= set(targets)
+    assert re.search(r"^make test\b", (_ROOT / ".ci" / "run").read_text(), re.MULTILINE)
+    assert os.access(_ROOT / ".ci" / "run", os.X_OK)
+
+
+def test_every_command_shown_exists_with_its_options() -> None:
+    assert len(commands()) > 5
+    context = click.Context(command)
+    for line in commands():
+        words = line.split("#")[0].split()[1:]
+        options = {option for each in command.params for option in each.opts}
+        named = next((word for word in words if command.get_command(context, word)), None)
+        assert named or words[0].startswith("-"), line
+        if named is not None:
+            options |= {option for each in known(named).params for option in each.opts}
+        assert {word for word in words if word.startswith("--")} <= options | {"--help"}, line
+
+
+def known(name: str) -> click.Command:
+    found = command.get_command(click.Context(command), name)
+    assert found is not None
+    return found
+
+
+def test_every_command_there_is_is_named() -> None:
+    for name in command.list_commands(click.Context(command)):
+        assert re.search(rf"lcm-mcp {name}\b|`{name}\b", _README), name
+
+
+def test_the_tool_table_is_the_tools() -> None:
+    assert re.findall(r"^\| `(\w+)` \|", _README, re.MULTILINE) == [tool.name for tool in TOOLS]
+
+
+def test_the_settings_table_is_the_settings() -> None:
+    rows = re.findall(r"^\| `([\w.]+)` \| `(LCM_\w+)` \|", _README, re.MULTILINE)
+    assert rows == [(key, variable(key)) for key in KEYS]
+
+
+def test_the_client_configuration_is_the_example_file() -> None:
+    example = json.loads((_ROOT / "claude_desktop_config.example.json").read_text())
+    assert example in [json.loads(block) for block in _BLOCKS if block.startswith("{")]
+    entry = example["mcpServers"]["lcm"]
+    assert entry["command"].startswith("/")
+    assert "serve" in entry["args"]
+
+
+@pytest.mark.parametrize("opening", ["$ lcm-mcp import", "$ lcm-mcp dag", "$ lcm-mcp grep", "$ lcm-mcp context"])
+def test_output_shown_is_what_the_demo_prints(opening: str, demo_output: str) -> None:
+    shown = [block for block in _BLOCKS if block.startswith(opening)]
+    assert shown
+    for block in shown:
+        assert block.strip() in demo_output
+
+
+@pytest.fixture(scope="module")
+def demo_output() -> str:
+    ended = subprocess.run(
+        [sys.executable, "-m", "lcm_mcp", "demo"], capture_output=True, check=True, timeout=120
+    )
+    return "\n".join(line.rstrip() for line in ended.stdout.decode().splitlines())
