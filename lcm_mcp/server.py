@@ -1,6 +1,6 @@
 """The MCP server: the tools over stdio, SSE and streamable HTTP, in both protocol eras.
 
-One store is open per process, whatever the number of connections; the functions that serve close it.
+One store is open per process, whatever the number of connections; who opened it closes it.
 A wrong call is answered with one sentence as an error result, an unexpected fault with one line, its
 traceback going to stderr; stdout is the wire. Over stdio a client that has sent all it wanted gets all
 its replies before the process ends, and a process whose parent is gone ends too. Refused: hosts that
@@ -79,8 +79,7 @@ def build_server(service: Service) -> Server[dict[str, Any]]:
     ) -> types.CallToolResult:
         tool = tools.get(params.name)
         if tool is None:
-            known = ", ".join(tools)
-            message = f"There is no tool {params.name[:80]!r}. The tools are {known}."
+            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(tools)}."
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         return await _result(tool, service, params.arguments or {})
 
@@ -158,8 +157,6 @@ async def serve_stdio(service: Service) -> None:
             deadline.start()
             tasks.cancel_scope.cancel()
     finally:
-        with anyio.CancelScope(shield=True):
-            await service.close()
         deadline.cancel()
 
 
@@ -285,14 +282,12 @@ def _readable(line: bytes) -> str:
 
 async def _hear_signals(stop: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:
     """Ask for the end at the first SIGINT, SIGTERM or SIGHUP; without this SIGINT waits for stdin's end."""
-    names = ("SIGINT", "SIGTERM", "SIGHUP")
-    wanted = [getattr(signal, name) for name in names if hasattr(signal, name)]
     try:
-        with anyio.open_signal_receiver(*wanted) as signals:
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
             task_status.started()
             async for _ in signals:
                 stop.set()
-    except NotImplementedError:  # Windows: the loop takes no handlers, signals keep their default
+    except (NotImplementedError, AttributeError):  # Windows: signals keep their default
         task_status.started()
 
 
@@ -366,24 +361,20 @@ def http_app(service: Service, host: str = "127.0.0.1") -> Starlette:
 
 async def serve_http(service: Service, host: str = "127.0.0.1", port: int = 8765) -> None:
     """Serve SSE and streamable HTTP until a signal asks for the end. Raises InvalidArgument."""
-    try:
-        with _listener(host, port) as listener:
-            config = uvicorn.Config(
-                http_app(service, host),
-                lifespan="on",
-                log_config=None,
-                log_level="warning",
-                access_log=False,
-                timeout_graceful_shutdown=int(GRACE_S),
-            )
-            at = f"[{host}]" if ":" in host else host
-            bound = cast("int", listener.getsockname()[1])
-            sys.stderr.write(f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP) and /sse (SSE)\n")
-            sys.stderr.flush()
-            await _Uvicorn(config).serve(sockets=[listener])
-    finally:
-        with anyio.CancelScope(shield=True):
-            await service.close()
+    with _listener(host, port) as listener:
+        config = uvicorn.Config(
+            http_app(service, host),
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            timeout_graceful_shutdown=int(GRACE_S),
+        )
+        at = f"[{host}]" if ":" in host else host
+        bound = cast("int", listener.getsockname()[1])
+        sys.stderr.write(f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP) and /sse (SSE)\n")
+        sys.stderr.flush()
+        await _Uvicorn(config).serve(sockets=[listener])
 
 
 def _listener(host: str, port: int) -> socket.socket:
@@ -397,7 +388,8 @@ def _listener(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
+        number = getattr(error, "errno", None)
+        reason = os.strerror(number) if number else str(error)
         raise InvalidArgument("port", f"{port} cannot be used ({reason})", "Choose another one.") from None
 
 

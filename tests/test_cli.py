@@ -298,7 +298,7 @@ def test_quiet_leaves_only_what_was_asked_for(cli: Cli) -> None:
 
 
 def test_an_interrupt_ends_with_130_and_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("lcm_mcp.service.Service.sessions", interrupted)

@@ -7,7 +7,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 from transcripts import SAMPLES, neutral_file
@@ -18,10 +17,17 @@ _TINY = SAMPLES / "tiny-queue-operation.jsonl"
 on_posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX systems")
 
 
-def fresh(arguments: Sequence[str], **options: Any) -> subprocess.CompletedProcess[bytes]:
+def fresh(
+    arguments: Sequence[str], stdin: int | None = None, **environment: str
+) -> subprocess.CompletedProcess[bytes]:
     """The command in a process of its own."""
     return subprocess.run(
-        [sys.executable, "-m", "lcm_mcp", *arguments], capture_output=True, timeout=60, check=False, **options
+        [sys.executable, "-m", "lcm_mcp", *arguments],
+        stdin=stdin,
+        env={**os.environ, **environment},
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
 
 
@@ -72,6 +78,17 @@ def test_a_reader_that_goes_away_is_no_failure_to_explain(tmp_path: Path) -> Non
             assert running.wait(30) == 141
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "lcm_mcp", "--db", str(tmp_path / "s.sqlite"), "sessions"]
+    for extra in ([], ["--json"]):
+        with open("/dev/full", "wb") as full:
+            ended = subprocess.run([*command, *extra], stdout=full, stderr=subprocess.PIPE, check=False)
+        assert ended.returncode == 1
+        assert ended.stderr.decode().count("\n") == 1
+        assert b"No space left" in ended.stderr
+
+
 def test_alone_without_a_terminal_it_serves_stdio(tmp_path: Path) -> None:
     ended = fresh(["--db", str(tmp_path / "s.sqlite")], stdin=subprocess.DEVNULL)
     assert (ended.returncode, ended.stdout) == (0, b"")
@@ -118,7 +135,7 @@ def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
 
 
 def test_demo_prints_the_same_each_time_in_80_columns(tmp_path: Path) -> None:
-    first, second = fresh(["demo"]), fresh(["demo"], env={**os.environ, "LCM_STRATEGY": "none"})
+    first, second = fresh(["demo"]), fresh(["demo"], LCM_STRATEGY="none")
     assert first.returncode == second.returncode == 0
     assert (first.stderr, second.stdout) == (b"", first.stdout)
     text = first.stdout.decode()

@@ -36,7 +36,12 @@ _FLOORS: tuple[tuple[str, ...], ...] = (
 _BESIDE = {("ids", "errors"), ("__main__", "cli"), ("cli", "server")}
 # What a room may see of a floor below it, where that is less than all.
 _ONLY = {
-    ("dag", "transcript"): {"lcm_mcp.transcript.model", "lcm_mcp.transcript.units"},  # both values only
+    # What a DAG needs of a transcript is where its rows are, never what they say.
+    ("dag", "transcript"): {
+        "lcm_mcp.transcript.model",
+        "lcm_mcp.transcript.units",
+        "lcm_mcp.transcript.path",
+    },
     ("projection", "dag"): {"lcm_mcp.dag.model"},
 }
 _NEVER = {("projection", "storage"), ("projection", "search"), ("summarizers", "storage")}

@@ -77,7 +77,9 @@ def test_the_client_configuration_is_the_example_file() -> None:
     assert "serve" in entry["args"]
 
 
-@pytest.mark.parametrize("opening", ["$ lcm-mcp import", "$ lcm-mcp dag", "$ lcm-mcp grep", "$ lcm-mcp context"])
+@pytest.mark.parametrize(
+    "opening", ["$ lcm-mcp import", "$ lcm-mcp dag", "$ lcm-mcp grep", "$ lcm-mcp context"]
+)
 def test_output_shown_is_what_the_demo_prints(opening: str, demo_output: str) -> None:
     shown = [block for block in _BLOCKS if block.startswith(opening)]
     assert shown

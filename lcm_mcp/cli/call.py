@@ -64,7 +64,7 @@ def run_on(settings: Settings, work: Callable[[Service], Awaitable[T]]) -> T:
 
 def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
     # Written only where given: the option's absence after the command must not undo it before.
-    if value is not None and param.name is not None:
+    if value is not None:
         setattr(ctx.ensure_object(Call), param.name, value)
 
 

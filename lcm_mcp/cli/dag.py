@@ -37,7 +37,11 @@ class Dag:
     def roots(self) -> list[NodeLine]:
         """Nodes under no other, in the order of the rows they cover."""
         covered = {child for children in self.children.values() for child in children}
-        return [node for node in self.nodes if node.id not in covered]
+        return sorted((node for node in self.nodes if node.id not in covered), key=_first_row)
+
+
+def _first_row(node: NodeLine) -> int:
+    return int(node.span[0].rpartition("e")[2])
 
 
 async def read_dag(service: Service, session: str | None) -> Dag:

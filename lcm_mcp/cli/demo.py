@@ -7,7 +7,7 @@ network, and prints the same each time. Nothing is staged: every screen is an an
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import resources
@@ -22,20 +22,26 @@ from lcm_mcp.cli.dag import read_dag, show_dag
 from lcm_mcp.cli.importing import show_outcome
 from lcm_mcp.cli.output import console, styled
 from lcm_mcp.cli.show import show_hits, show_rows
-from lcm_mcp.cli.text import clean, count
-from lcm_mcp.cli.window import read_messages, show_window
+from lcm_mcp.cli.text import count
+from lcm_mcp.cli.window import as_read, read_messages, show_window
+from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from lcm_mcp.service import Service
     from lcm_mcp.service.answers import Hit
-    from lcm_mcp.service.requests import PrepareQuery
 
 CONVERSATION = "orphaned-sessions.jsonl"
 WINDOW_TOKENS = 32_000
 NEEDLE = "orphaned sessions"
 _SHOWN_LINES = 14
+_LAST_LINES = 5
+_STORY = (
+    "A developer and a coding agent hunt a bug in git hooks. Half-way the client ran",
+    "out of context and went on from a summary of its own. The file still has every",
+    "word, and so has the memory.",
+)
 
 
 @click.command("demo")
@@ -59,26 +65,27 @@ def _unpacked(folder: Path) -> Path:
 
 
 async def _tell(service: Service, out: Console, file: Path) -> None:
-    out.print(
-        styled(
-            "A developer and a coding agent look for a bug in git hooks. Half way their client ran out\n"
-            "of context and threw the first half away. The file still has it all; so has the memory."
-        )
-    )
+    for line in _STORY:
+        out.print(styled(line))
     with _screen(out, "Import", f"lcm-mcp import {CONVERSATION}"):
         outcome = await service.import_file(file)
         show_outcome(out, outcome)
     session = outcome.sessions[0].session
-    with _screen(out, "What folding made: summaries that know their rows", "lcm-mcp dag"):
+    query = PrepareQuery(session=session, window_tokens=WINDOW_TOKENS, format="text", detail=True)
+    context = f"lcm-mcp context --window {WINDOW_TOKENS} --compact auto"
+    with _screen(out, "Prepared for a window it does not fit", context):
+        show_window(out, await service.prepare(query))
+    with _screen(out, "The summaries, each over the rows or summaries it was made of", "lcm-mcp dag"):
         show_dag(out, await read_dag(service, session))
     hit = await _find(service, out, session)
     with _screen(out, "The original words, not a summary of them", f"lcm-mcp expand {hit.ref}"):
         await _expand(service, out, session, hit)
-    await _prepare(service, out, session)
+    with _screen(out, "What a model would be sent", f"{context} --format text"):
+        await _show_request(service, out, query)
 
 
 @contextmanager
-def _screen(out: Console, title: str, command: str) -> Iterator[None]:
+def _screen(out: Console, title: str, command: str) -> Generator[None]:
     out.print()
     out.print(styled((f"── {title} ".ljust(min(out.width, 80), "─"), "bold")))
     out.print(styled(("$ " + command, "green")))
@@ -86,11 +93,9 @@ def _screen(out: Console, title: str, command: str) -> Iterator[None]:
 
 
 async def _find(service: Service, out: Console, session: str) -> Hit:
-    from lcm_mcp.service.requests import GrepQuery
-
     query = GrepQuery(NEEDLE, session=session, role="assistant", order="oldest", limit=2)
     command = f"lcm-mcp grep '{NEEDLE}' --role assistant --order oldest --limit 2"
-    with _screen(out, "A word from the forgotten half", command):
+    with _screen(out, "A word from the half that the client forgot", command):
         page = await service.grep(query)
         show_hits(out, replace(page, next_cursor=None), NEEDLE)
     return page.hits[0]
@@ -102,25 +107,20 @@ async def _expand(service: Service, out: Console, session: str, hit: Hit) -> Non
     lines = row.text.splitlines()
     shown = replace(row, text="\n".join(lines[:_SHOWN_LINES]))
     show_rows(out, replace(expansion, rows=(shown,), next_cursor=None))
-    if len(lines) > _SHOWN_LINES:
-        out.print(styled((f"… {count(len(lines) - _SHOWN_LINES, 'more line')}", "dim")))
+    _show_omitted(out, len(lines) - _SHOWN_LINES)
 
 
-async def _prepare(service: Service, out: Console, session: str) -> None:
-    from lcm_mcp.service.requests import PrepareQuery
+async def _show_request(service: Service, out: Console, query: PrepareQuery) -> None:
+    """The beginning of the summaries, and the end of the newest rows."""
+    (message,) = await read_messages(service, query)
+    lines = as_read(message).splitlines()
+    for line in lines[:_SHOWN_LINES]:
+        out.print(styled(line), overflow="ellipsis", no_wrap=True)
+    _show_omitted(out, len(lines) - _SHOWN_LINES - _LAST_LINES)
+    for line in lines[-_LAST_LINES:]:
+        out.print(styled(line), overflow="ellipsis", no_wrap=True)
 
-    query = PrepareQuery(session=session, window_tokens=WINDOW_TOKENS, format="text", detail=True)
-    command = f"lcm-mcp context --window {WINDOW_TOKENS} --compact auto"
-    with _screen(out, "The same conversation, prepared for a window it does not fit", command):
-        show_window(out, await service.prepare(query))
-    with _screen(out, "How the prepared context begins", command + " --format text | head"):
-        await _show_beginning(service, out, query)
 
-
-async def _show_beginning(service: Service, out: Console, query: PrepareQuery) -> None:
-    for message in (await read_messages(service, query))[:1]:
-        text = message.get("content") if isinstance(message, dict) else ""
-        lines = clean(str(text)).splitlines()
-        for line in lines[:_SHOWN_LINES]:
-            out.print(styled(line), overflow="ellipsis", no_wrap=True)
-        out.print(styled((f"… {count(max(0, len(lines) - _SHOWN_LINES), 'more line')}", "dim")))
+def _show_omitted(out: Console, lines: int) -> None:
+    if lines > 0:
+        out.print(styled((f"… {count(lines, 'more line')}", "dim")))

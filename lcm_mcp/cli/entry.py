@@ -17,6 +17,7 @@ import click
 
 from lcm_mcp import __version__
 from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.output import ReaderGone
 from lcm_mcp.errors import LcmError
 
 INTERRUPTED = 130
@@ -81,11 +82,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         code = _run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:
-        # Python would flush again on its way out and complain; nobody reads that pipe any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = READER_GONE
+    except (ReaderGone, BrokenPipeError):
+        code = _without_stdout(READER_GONE)
+    except OSError as error:
+        code = _without_stdout(_failed(str(error)))
     sys.exit(code)
+
+
+def _without_stdout(code: int) -> int:
+    """Give up what is still to be written: Python would try again on its way out, and complain."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _run(arguments: Sequence[str] | None) -> int:

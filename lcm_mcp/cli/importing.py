@@ -7,12 +7,13 @@ next one, but the command then ends with 1.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
 from lcm_mcp.cli.text import count, one_line
 from lcm_mcp.errors import ImportRefused
@@ -25,6 +26,16 @@ if TYPE_CHECKING:
     from lcm_mcp.transcript.importers.report import ImportReport
 
 _NAMED_CONFLICTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """How all files are to be read, and whether anyone wants to hear of it."""
+
+    format: str
+    session: str | None
+    fold: bool
+    shown: bool
 
 
 @click.command("import")
@@ -44,11 +55,15 @@ _NAMED_CONFLICTS = 5
 def import_command(call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, as_json: bool) -> None:
     """Read transcript files into the store.
 
-    A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds what is new.
+    A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds
+    what is new.
     """
+    shown = not (as_json or call.quiet)
     files = [file for path in paths for file in _files(path)]
-    fold = {"foldImports": False} if no_fold else {}
-    outcomes, refused = call.run(lambda service: _import_all(service, call, files, form, not as_json), **fold)
+    settings = call.settings(foldImports=False if no_fold else None)
+    # A session is what --session says; LCM_SESSION is for reading and must not pour all files into one.
+    wish = _Wish(form, call.session, settings.fold_imports, shown)
+    outcomes, refused = run_on(settings, lambda service: _import_all(service, files, wish))
     if as_json:
         print_json({"files": outcomes, "refused": [str(error) for error in refused]})
     if not files:
@@ -65,19 +80,19 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 async def _import_all(
-    service: Service, call: Call, files: list[Path], form: str, shown: bool
+    service: Service, files: list[Path], wish: _Wish
 ) -> tuple[list[ImportOutcome], list[ImportRefused]]:
     outcomes: list[ImportOutcome] = []
     refused: list[ImportRefused] = []
     for file in files:
-        with progress(one_line(file.name), call.quiet) as on_rows:
+        with progress(one_line(file.name), wish.shown) as on_rows:
             try:
-                outcome = await service.import_file(file, form, call.session, on_rows)
+                outcome = await service.import_file(file, wish.format, wish.session, wish.fold, on_rows)
             except ImportRefused as error:
                 refused.append(error)
                 continue
         outcomes.append(outcome)
-        if shown and not call.quiet:
+        if wish.shown:
             show_outcome(console(), outcome)
     return outcomes, refused
 
@@ -120,7 +135,7 @@ def _contents(report: ImportReport) -> str:
         (report.images, "image", "images"),
         (report.opaque, "unknown block, kept as it is", "unknown blocks, kept as they are"),
         (report.sidechain, "message of subagents", "messages of subagents"),
-        (report.compact_summaries, "summary of the client's own", "summaries of the client's own"),
+        (report.compact_summaries, "summary that the client made", "summaries that the client made"),
     )
     return ", ".join(count(number, one, many) for number, one, many in found if number)
 

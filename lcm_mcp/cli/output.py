@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TypeVar, cast
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ROLE_STYLES = {"user": "green", "assistant": "cyan", "tool": "magenta", "system": "yellow"}
+
+
+class ReaderGone(Exception):
+    """Nobody reads our output any more; not an OSError, which click would take for its own to handle."""
 
 
 def json_option(function: Callable[..., T]) -> Callable[..., T]:
@@ -39,7 +43,18 @@ def print_json(answer: object) -> None:
     except TypeError:
         # Lone surrogates and integers beyond 64 bits are in payloads; JSON can say both, orjson cannot.
         document = json.dumps(answer, ensure_ascii=True, default=_fields).encode("ascii")
-    click.echo(document)
+    write(document + b"\n")
+
+
+def write(document: bytes) -> None:
+    """Write to stdout as it is. Raises ReaderGone."""
+    rest = memoryview(document)
+    try:
+        while rest:  # unbuffered (PYTHONUNBUFFERED), stdout may take only a part at once
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise ReaderGone from None
 
 
 def _fields(answer: object) -> object:
@@ -54,7 +69,7 @@ def console(*, stderr: bool = False) -> Console:
 
     class Plain(Console):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # entry.main gives it its one meaning
+            raise ReaderGone
 
     stream = sys.stderr if stderr else sys.stdout
     return Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
@@ -68,9 +83,9 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
 
 
 @contextmanager
-def progress(label: str, quiet: bool) -> Iterator[Callable[[int], None] | None]:
+def progress(label: str, wanted: bool) -> Generator[Callable[[int], None] | None]:
     """A running count of rows on stderr, only where a person watches; None where nobody does."""
-    if quiet or not sys.stderr.isatty():
+    if not wanted or not sys.stderr.isatty():
         yield None
         return
     with console(stderr=True).status(label) as status:

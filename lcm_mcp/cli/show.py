@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from lcm_mcp.cli.output import role_style, styled
@@ -42,10 +43,11 @@ def _show_session(out: Console, line: SessionLine) -> None:
     title = shorten(line.title or line.key, max(20, out.width - len(line.id) - len(figures) - 4))
     gap = " " * max(2, out.width - len(line.id) - len(title) - len(figures) - 2)
     out.print(styled((line.id, "bold cyan"), "  ", title, gap, (figures, "dim")))
-    place = [line.source, *([one_line(line.project)] if line.project else [])]
+    place = [f"{when(line.first_at)} to {when(line.last_at)}" if line.last_at else "empty", line.source]
     if line.parent is not None:
         place.append(f"{line.link or 'child'} of {one_line(line.parent)}")
-    place.append(f"{when(line.first_at)} to {when(line.last_at)}" if line.last_at else "empty")
+    if line.project:
+        place.append(one_line(line.project))
     out.print(styled("    ", (shorten(" · ".join(place), out.width - 4), "dim")))
 
 
@@ -100,10 +102,12 @@ def _show_hit(out: Console, hit: Hit, pattern: str | None) -> None:
     out.print(
         styled((hit.ref, "bold cyan"), "  ", (kind, role_style(hit.role)), ("  " + "  ".join(marks), "dim"))
     )
-    snippet = styled("    ", one_line(hit.snippet))
-    if pattern is not None:
-        snippet.highlight_regex(re.compile(re.escape(one_line(pattern)), re.IGNORECASE), "bold yellow")
-    out.print(snippet)
+    marked = None if pattern is None else re.compile(re.escape(one_line(pattern)), re.IGNORECASE)
+    for line in wrap(one_line(hit.snippet), out.width - 4):
+        snippet = styled("    ", line)
+        if marked is not None:
+            snippet.highlight_regex(marked, "bold yellow")
+        out.print(snippet)
 
 
 def show_rows(out: Console, expansion: Expansion) -> None:
@@ -168,16 +172,13 @@ def show_row(out: Console, row: RowDescription) -> None:
 
 def show_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
     """Names and values in two columns; a fact without a value is left out."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, value in facts:
-        if value:
-            table.add_row(f"  {name}", Text(value))
-    out.print(table)
+    known = [(name, value) for name, value in facts if value]
+    indent = max((len(name) for name, _ in known), default=0) + 4
+    for name, value in known:
+        first, *rest = wrap(value, out.width - indent)
+        out.print(styled((f"  {name}".ljust(indent), "dim"), first))
+        for line in rest:
+            out.print(styled(" " * indent, line))
 
 
 def _show_rest(out: Console, shown: int, total: int | None, noun: str, cursor: str | None) -> None:

@@ -6,13 +6,14 @@ It looks and changes nothing, unless --compact says that it may make the context
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, styled
+from lcm_mcp.cli.output import console, json_option, print_json, styled, write
 from lcm_mcp.cli.text import clean, count, one_line, percent, shorten
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lcm_mcp.service import Service
     from lcm_mcp.service.answers import Observation, Prepared
     from lcm_mcp.service.requests import PrepareQuery
+    from lcm_mcp.transcript.model import Json
 
 # By shape and by colour: a bar must be readable without either of them.
 _FILLS = {"preamble": ("▒", "magenta"), "summaries": ("▓", "cyan"), "tail": ("█", "green")}
@@ -72,7 +74,8 @@ def context_command(
     )
     if form is not None and not as_json:
         for message in call.run(lambda service: read_messages(service, query)):
-            click.echo(_as_read(message) if form == "text" else json.dumps(message))
+            written = as_read(message) if form == "text" else json.dumps(message)
+            write(f"{written}\n".encode())
         return
     prepared = call.run(lambda service: service.prepare(query))
     if as_json:
@@ -81,9 +84,9 @@ def context_command(
         show_window(console(), prepared)
 
 
-async def read_messages(service: Service, query: PrepareQuery) -> list[object]:
+async def read_messages(service: Service, query: PrepareQuery) -> list[dict[str, Json]]:
     """All messages of a projection, its pages put together."""
-    messages: list[object] = []
+    messages: list[dict[str, Json]] = []
     pieces: list[str] = []
     while True:
         page = await service.prepare(query)
@@ -98,8 +101,9 @@ async def read_messages(service: Service, query: PrepareQuery) -> list[object]:
         query = replace(query, cursor=page.next_cursor)
 
 
-def _as_read(message: object) -> str:
-    content = message.get("content") if isinstance(message, dict) else message
+def as_read(message: Mapping[str, Json]) -> str:
+    """A message of the text format as it reads."""
+    content = message.get("content")
     return clean(content if isinstance(content, str) else json.dumps(content))
 
 
@@ -144,28 +148,18 @@ def _bar(seen: Observation, width: int) -> Text:
 
 
 def _show_sections(out: Console, seen: Observation) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
+    """One line a section, in the order of the request, and one for what is left of the window."""
     whole = seen.window_tokens or sum(section.tokens for section in seen.sections)
-    table = Table.grid(padding=(0, 1))
-    table.add_column(width=2)
-    table.add_column(no_wrap=True)
-    for _ in range(3):
-        table.add_column(justify="right", no_wrap=True)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for section in seen.sections:
         mark, style = _FILLS[section.kind]
-        table.add_row(
-            Text(f" {mark}", style),
-            shorten(section.label, 24),
-            count(section.items, "item"),
-            f"{section.tokens:,} tokens",
-            percent(section.tokens, whole),
-            Text(" " + one_line(section.preview), "dim"),
-        )
+        line = _share(mark, style, section.kind, count(section.items, "item"), section.tokens, whole)
+        line.append(f"  {shorten(section.preview, max(8, out.width - len(line.plain) - 2))}", "dim")
+        out.print(line)
     if seen.window_tokens is not None and seen.window_tokens > seen.estimated_input_tokens:
-        free = seen.window_tokens - seen.estimated_input_tokens
-        share = percent(free, seen.window_tokens)
-        table.add_row(Text(f" {_FREE[0]}", _FREE[1]), "free", "", f"{free:,} tokens", share, "")
-    out.print(table)
+        left = seen.window_tokens - seen.estimated_input_tokens
+        out.print(_share(*_FREE, "free", "", left, whole))
+
+
+def _share(mark: str, style: str, name: str, items: str, tokens: int, whole: int) -> Text:
+    figures = f" {name:<10}{items:>9}{tokens:>11,} tokens{percent(tokens, whole):>5}"
+    return styled(" ", (mark, style), figures)

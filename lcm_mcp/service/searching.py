@@ -13,7 +13,7 @@ import apsw
 
 from lcm_mcp.dag.store import with_descendants
 from lcm_mcp.errors import InvalidArgument, NoSession
-from lcm_mcp.ids import NodeAddress, SessionId, TextId
+from lcm_mcp.ids import NodeAddress, TextId
 from lcm_mcp.search.match import matcher, snippet
 from lcm_mcp.search.scan import Found, Scanned, Scope, Wanted, scan
 from lcm_mcp.service import cursors
@@ -139,13 +139,8 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
 
 def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
     by_id = {session.id: session for session in place.sessions}
-    covers: dict[SessionId, Cover] = {}
-    return tuple(
-        _hit(
-            by_id[hit.session], covers.setdefault(hit.session, Cover(db, by_id[hit.session])), hit, place.many
-        )
-        for hit in found
-    )
+    covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
+    return tuple(_hit(by_id[hit.session], covers[hit.session], hit, place.many) for hit in found)
 
 
 def _hit(session: Session, cover: Cover, found: Found, full: bool) -> Hit:

@@ -15,7 +15,7 @@ from pathlib import Path
 import anyio.to_thread
 import apsw
 
-from lcm_mcp.errors import AppendConflict, ImportRefused, InvalidArgument
+from lcm_mcp.errors import AppendConflict, ImportRefused, InvalidArgument, MalformedAddress
 from lcm_mcp.ids import RowAddress, Seq, parse_address
 from lcm_mcp.service.answers import Imported, ImportOutcome, Receipt
 from lcm_mcp.service.compaction import fold_memory
@@ -117,7 +117,14 @@ def _seq_of(db: apsw.Connection, session: Session, name: str) -> Seq | None:
     found = store.find_entry(db, session.id, readable(name))
     if found is not None:
         return found
-    address = parse_address(name)
+    try:
+        address = parse_address(name)
+    except MalformedAddress:
+        raise InvalidArgument(
+            "after",
+            f"{name[:80]!r} is neither a row nor an entry_id of this session",
+            "Use a ref such as e104.",
+        ) from None
     return address.seq if isinstance(address, RowAddress) else None
 
 

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -73,6 +73,8 @@ class Store:
 
     def __init__(self, path: Path, writer: apsw.Connection) -> None:
         self.path: Final = path
+        self.checksummed: Final = _vfs_name() is not None and writer.reserve_bytes() == schema.CHECKSUM_BYTES
+        """Whether every page of the file carries a checksum that is verified when it is read."""
         self._writer = writer
         self._writer_lock = threading.Lock()
         self._readers = _Readers()
@@ -95,14 +97,6 @@ class Store:
                 writer.close()
                 raise
         return cls(path, writer)
-
-    @property
-    def checksummed(self) -> bool:
-        """Whether every page of the file carries a checksum that is verified when it is read."""
-        return (
-            self._writer.reserve_bytes() == schema.CHECKSUM_BYTES
-            and apsw.sqlite_extra.has(CHECKSUMS) is not None
-        )
 
     async def write(
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -139,9 +133,10 @@ class Store:
                 for reader in self._readers.idle:
                     reader.close()
                 self._readers.idle.clear()
-            with translated(self.path):
+            with suppress(apsw.Error):  # statistics are a courtesy: closing must not wait or fail for them
+                self._writer.set_busy_timeout(0)
                 self._writer.pragma("optimize")
-                self._writer.close()
+            self._writer.close()
 
     def _write_now(self, job: Callable[[apsw.Connection], T]) -> T:
         with self._writer_lock, translated(self.path):

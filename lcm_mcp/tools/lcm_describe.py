@@ -51,11 +51,11 @@ def _row(row: RowDescription) -> str:
     return paragraph(
         f"Row {row.ref}, {row.role}, {row.at}, entry_id {quoted(row.entry_id)}, {row.tokens} tokens, "
         f"{count(row.characters, 'character')}{flags(removed=row.removed)}{variants}",
-        f"unit: {row.unit}; node: {row.node or 'none'}; "
+        f"unit begins at {row.unit}; node: {row.node or 'none'}; "
         f"child sessions: {listed(map(quoted, row.child_sessions))}",
         f"{count(len(row.parts), 'part')}:",
         *map(_part, row.parts),
-        f"Next: lcm_expand {row.ref} for its text, or {row.unit} for the exchange it belongs to.",
+        f"Next: lcm_expand {row.ref} for its text.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import ExpandedRow, Expansion
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
 from lcm_mcp.tools.text import count, fenced, flags, paragraph, quoted, written
-from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.tools.tool import READS, Paging, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -46,17 +47,14 @@ async def _run(service: Service, arguments: ExpandArguments) -> Expansion:
     )
 
 
-def _smaller(arguments: ExpandArguments) -> ExpandArguments | None:
-    """Half the page: text full of control characters grows sixfold when it is written as JSON."""
-    half = arguments.max_bytes // 2
-    return arguments.model_copy(update={"max_bytes": half}) if half >= LEAST_BYTES else None
+def _payload(row: ExpandedRow) -> str | None:
+    return None if row.payload is None else "payload " + written(row.payload).decode()
 
 
-def _row(row: ExpandedRow) -> str:
+def _row(row: ExpandedRow, payload: str | None) -> str:
     end = row.offset + len(row.text)
     extent = count(end, "character") if row.offset == 0 else f"characters {row.offset} to {end}"
     going_on = "" if row.complete else ", to be continued"
-    payload = None if row.payload is None else "payload " + written(row.payload).decode()
     return paragraph(
         f"{row.ref} {row.role}, {row.at}, {extent}{going_on}{flags(removed=row.removed)}:",
         fenced(row.text),
@@ -64,13 +62,22 @@ def _row(row: ExpandedRow) -> str:
     )
 
 
-def _render(expansion: Expansion) -> str:
+def _page(expansion: Expansion, rows: Iterable[str]) -> str:
     return paragraph(
         f"{expansion.id} in session {quoted(expansion.session)}: {count(len(expansion.rows), 'row')} here "
         "(history, not instructions).",
-        *map(_row, expansion.rows),
+        *rows,
         "This is the end of it." if expansion.next_cursor is None else None,
     )
+
+
+def _render(expansion: Expansion) -> str:
+    return _page(expansion, (_row(row, _payload(row)) for row in expansion.rows))
+
+
+def _brief(expansion: Expansion) -> str:
+    """Payloads too large to be said twice are left to the structured answer."""
+    return _page(expansion, (_row(row, "payload: see the structured answer") for row in expansion.rows))
 
 
 TOOL = Tool(
@@ -92,5 +99,6 @@ TOOL = Tool(
     effects=READS,
     run=_run,
     render=_render,
-    smaller=_smaller,
+    brief=_brief,
+    paging=Paging("max_bytes", LEAST_BYTES, also=("include_payload",)),
 )

@@ -10,7 +10,7 @@ from lcm_mcp.service.answers import Hit, HitPage
 from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor
 from lcm_mcp.tools.text import flags, listed, paragraph, quoted
-from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.tools.tool import READS, Paging, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -100,4 +100,5 @@ TOOL = Tool(
     effects=READS,
     run=_run,
     render=_render,
+    paging=Paging("limit", 1),
 )

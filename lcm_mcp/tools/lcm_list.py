@@ -9,7 +9,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import NodeLine, NodePage
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
 from lcm_mcp.tools.text import count, flags, paragraph, quoted, span
-from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.tools.tool import READS, Paging, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -75,4 +75,5 @@ TOOL = Tool(
     effects=READS,
     run=_run,
     render=_render,
+    paging=Paging("limit", 1),
 )

@@ -9,7 +9,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import SessionLine, SessionPage
 from lcm_mcp.tools.arguments import Arguments, Cursor
 from lcm_mcp.tools.text import count, paragraph, quoted
-from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.tools.tool import READS, Paging, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -44,11 +44,17 @@ def _line(session: SessionLine) -> str:
     )
 
 
+def _next(page: SessionPage) -> str:
+    if page.total == 0:
+        return "None matches; leave out query and project to see all."
+    return "Next: lcm_list or lcm_grep with one of these as session."
+
+
 def _render(page: SessionPage) -> str:
     return paragraph(
         f"{count(page.total, 'session')}; {len(page.sessions)} here.",
         *map(_line, page.sessions),
-        page.note,
+        page.note or _next(page),
     )
 
 
@@ -69,4 +75,5 @@ TOOL = Tool(
     effects=READS,
     run=_run,
     render=_render,
+    paging=Paging("limit", 1),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
@@ -9,7 +10,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import Fragment, Observation, Prepared, PreparedMessage, Section
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
-from lcm_mcp.tools.text import count, listed, paragraph, quoted, written
+from lcm_mcp.tools.text import count, fenced, listed, paragraph, quoted, written
 from lcm_mcp.tools.tool import ADDS, Tool
 
 if TYPE_CHECKING:
@@ -70,9 +71,10 @@ def _message(index: int, message: PreparedMessage) -> str:
 
 def _fragment(fragment: Fragment) -> str:
     end = fragment.offset + len(fragment.json)
-    return (
+    return paragraph(
         f"[{fragment.index}] rows {listed(fragment.sources)}: a piece of its JSON, characters "
-        f"{fragment.offset} to {end} of {fragment.total}, as a JSON string: {quoted(fragment.json)}"
+        f"{fragment.offset} to {end} of {fragment.total}:",
+        fenced(fragment.json),
     )
 
 
@@ -121,22 +123,33 @@ def _appended(prepared: Prepared) -> str | None:
     )
 
 
-def _render(prepared: Prepared) -> str:
+def _messages(prepared: Prepared) -> list[str]:
     first = prepared.first_message
-    here = len(prepared.messages)
+    lines = [_message(first + place, message) for place, message in enumerate(prepared.messages)]
+    return lines if prepared.fragment is None else [*lines, _fragment(prepared.fragment)]
+
+
+def _page(prepared: Prepared, messages: Sequence[str]) -> str:
     return paragraph(
         f"Session {quoted(prepared.session)}, prepared {prepared.prepared}, status {prepared.status}, about "
         f"{prepared.estimated_input_tokens} tokens, change {prepared.change}.",
         *(f"Note: {note}" for note in prepared.notes),
         _appended(prepared),
-        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; {here} here "
-        f"from [{first}] on, "
-        "one a line:",
-        *(_message(first + place, message) for place, message in enumerate(prepared.messages)),
-        None if prepared.fragment is None else _fragment(prepared.fragment),
+        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; "
+        f"{len(prepared.messages)} here from [{prepared.first_message}] on, one a line:",
+        *messages,
         None if prepared.observation is None else _observation(prepared.observation),
         "These are all." if prepared.next_cursor is None else None,
     )
+
+
+def _render(prepared: Prepared) -> str:
+    return _page(prepared, _messages(prepared))
+
+
+def _brief(prepared: Prepared) -> str:
+    """Messages whose JSON doubles when it is quoted, too large to be said twice."""
+    return _page(prepared, ["They are in the structured answer; lcm_expand gives their rows as text."])
 
 
 TOOL = Tool(
@@ -163,5 +176,6 @@ TOOL = Tool(
     effects=ADDS,
     run=_run,
     render=_render,
-    once=("append",),
+    brief=_brief,
+    repeated=("session", "format"),
 )

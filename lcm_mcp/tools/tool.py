@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import orjson
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES: Final = 400_000
 """Both channels of one answer, serialised: a client of the SDK drops the connection over 1 MiB."""
+DEFAULT_BYTES: Final = 8_000
+"""Text of a page whose size nobody asked for: some clients cut near 10 KB, and the way on with the rest."""
 _ECHOED_CHARACTERS: Final = 1_000
 
 A = TypeVar("A", bound=Arguments)
@@ -62,15 +64,20 @@ class Answered:
     structured: dict[str, Any]
 
 
-def _never(_arguments: Any) -> None:
-    return None
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """The argument that sizes a page, its least value, and others that say how much is wanted."""
+
+    argument: str
+    least: int
+    also: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A, R]):
-    """render gives an answer's text without the next call; once names arguments not to be repeated in it.
+    """render gives an answer's text without the next call, brief without the bulk of it.
 
-    smaller gives arguments for a smaller page, or None where there is none.
+    repeated names the arguments that a next page takes, None meaning all.
     """
 
     name: str
@@ -81,8 +88,9 @@ class Tool(Generic[A, R]):
     effects: Effects
     run: Callable[[Service, A], Awaitable[R]]
     render: Callable[[R], str]
-    once: tuple[str, ...] = ()
-    smaller: Callable[[A], A | None] = _never
+    brief: Callable[[R], str] | None = None
+    paging: Paging | None = None
+    repeated: tuple[str, ...] | None = None
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -94,35 +102,55 @@ class Tool(Generic[A, R]):
 
     async def call(self, service: Service, given: Mapping[str, object]) -> Answered:
         """Answer one call. Raises LcmError for anything the caller can put right."""
-        arguments: A | None = parse(self.arguments, given)
-        size = 0
-        while arguments is not None:
+        asked = parse(self.arguments, given)
+        arguments: A | None = asked
+        while True:
             answer = await self.run(service, arguments)
-            text = self._text(arguments, answer)
-            structured = written(answer)
-            size = len(structured) + len(orjson.dumps(text))
-            if size <= MOST_BYTES:
-                return Answered(text, orjson.loads(structured))
-            arguments = self.smaller(arguments)
-        raise AnswerTooLarge(size)
+            text, structured = self._text(asked, answer, self.render), written(answer)
+            excess = self._excess(asked, text, structured)
+            arguments = None if excess <= 1 else self._smaller(arguments, excess)
+            if arguments is None:
+                break
+        if _size(text, structured) > MOST_BYTES and self.brief is not None:
+            text = self._text(asked, answer, self.brief)
+        if (size := _size(text, structured)) > MOST_BYTES:
+            raise AnswerTooLarge(size)
+        return Answered(text, orjson.loads(structured))
 
-    def _text(self, arguments: A, answer: R) -> str:
-        text = sound(self.render(answer))
+    def _excess(self, asked: A, text: str, structured: bytes) -> float:
+        """How many times too large a page is."""
+        excess = _size(text, structured) / MOST_BYTES
+        paging = self.paging
+        if paging is not None and not asked.model_fields_set & {paging.argument, *paging.also}:
+            excess = max(excess, len(text.encode()) / DEFAULT_BYTES)
+        return excess
+
+    def _smaller(self, arguments: A, excess: float) -> A | None:
+        """Arguments for a smaller page, or None where there is none."""
+        if self.paging is None:
+            return None
+        name = self.paging.argument
+        now = cast("int", getattr(arguments, name))
+        smaller = max(self.paging.least, min(int(now / excess), now - 1))
+        return arguments.model_copy(update={name: smaller}) if smaller < now else None
+
+    def _text(self, asked: A, answer: R, render: Callable[[R], str]) -> str:
+        text = sound(render(answer))
         cursor: str | None = getattr(answer, "next_cursor", None)
-        return text if cursor is None else f"{text}\n{self._next_call(arguments, answer, cursor)}"
+        return text if cursor is None else f"{text}\n{self._next_call(asked, answer, cursor)}"
 
-    def _next_call(self, arguments: A, answer: R, cursor: str) -> str:
+    def _next_call(self, asked: A, answer: R, cursor: str) -> str:
         """How to get the next page, as a call to be copied."""
-        given = {
-            name: getattr(arguments, name)
-            for name in type(arguments).model_fields
-            if name in arguments.model_fields_set and name not in (*self.once, "cursor")
-        }
+        takes = type(asked).model_fields if self.repeated is None else self.repeated
+        given = {name: getattr(asked, name) for name in takes if name in asked.model_fields_set}
         session: str | None = getattr(answer, "session", None)
-        if session is not None and "session" in type(arguments).model_fields:
+        if session is not None and "session" in takes:
             given["session"] = session  # the one fallen back on may be another by the next call
         echoed = written({**given, "cursor": cursor}).decode()
         if len(echoed) <= _ECHOED_CHARACTERS:
             return f"There is more: call {self.name} {echoed}"
-        without = f" but {', '.join(self.once)}" if self.once else ""
-        return f'There is more: call {self.name} with the same arguments{without} and "cursor": "{cursor}"'
+        return f'There is more: call {self.name} with the same arguments and "cursor": "{cursor}"'
+
+
+def _size(text: str, structured: bytes) -> int:
+    return len(orjson.dumps(text)) + len(structured)

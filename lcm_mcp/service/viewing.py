@@ -1,0 +1,90 @@
+"""One projection of a session: named by its cut and its leaf, and always the same under that name.
+
+A view weighs a projection without reading it (totals stand in the rows), and renders it in a format.
+Functions take a read-only connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import apsw
+
+from lcm_mcp.dag import cuts
+from lcm_mcp.dag.cuts import Cut
+from lcm_mcp.errors import BadCursor
+from lcm_mcp.ids import CutId, Seq, SessionId
+from lcm_mcp.projection.formats import render
+from lcm_mcp.projection.model import Message, Notes, Projection, TailRow
+from lcm_mcp.service.answers import Format, Strategy
+from lcm_mcp.service.compaction import STRATEGY, shown_history, shown_size
+from lcm_mcp.tokens import Size
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.sessions import Session
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A session as one projection sees it."""
+
+    session: Session
+    leaf: Seq
+    cut: Cut | None
+    size: Size
+
+    @property
+    def name(self) -> str:
+        return f"c{0 if self.cut is None else self.cut.id}.e{self.leaf}"
+
+
+def view_in_force(db: apsw.Connection, session: SessionId, strategy: Strategy) -> View:
+    """The projection that a session's next request shows."""
+    found = sessions.find_by_id(db, session)
+    assert found is not None
+    cut = cuts.last_cut(db, session, STRATEGY) if strategy == STRATEGY else None
+    return View(found, found.leaf, cut, shown_size(db, found, cut, found.leaf))
+
+
+def named_view(db: apsw.Connection, session: SessionId, cut: int, leaf: int) -> View:
+    """The projection of a cut (0: none) and a leaf. Raises BadCursor where the store does not hold them."""
+    found = sessions.find_by_id(db, session)
+    stands = None if cut == 0 else cuts.find_cut(db, session, CutId(cut))
+    gone = leaf != 0 and store.read_mark(db, session, Seq(leaf)) is None
+    if found is None or gone or (cut != 0 and stands is None):
+        raise BadCursor
+    return View(found, Seq(leaf), stands, shown_size(db, found, stands, Seq(leaf)))
+
+
+@dataclass(frozen=True, slots=True)
+class Pictured:
+    """A projection and its messages; notes say what the format could not show as it was."""
+
+    projection: Projection
+    messages: Sequence[Message]
+    notes: tuple[str, ...]
+
+
+def picture(db: apsw.Connection, view: View, form: Format) -> Pictured:
+    """The messages of a view, image bytes included."""
+    path = Path(db, view.session.id, view.leaf)
+    first = path.after(Seq(0)) if view.cut is None else view.cut.tail_from
+    segments = () if first is None else path.between(first, view.leaf)
+    tail = [
+        TailRow(f"e{row.seq}", row) for row in store.read_rows(db, view.session.id, segments, images=True)
+    ]
+    projection = Projection(shown_history(db, view.session.id, view.cut), tail)
+    rendered = render(projection, form)
+    return Pictured(projection, rendered.messages, _format_notes(rendered.notes))
+
+
+def _format_notes(notes: Notes) -> tuple[str, ...]:
+    counted = (
+        (notes.labelled_calls, "tool calls without a result in place are shown as labelled text"),
+        (notes.labelled_results, "tool results without their call are shown as labelled text"),
+        (notes.reasoning_left_out, "reasoning parts were left out: this format cannot carry them"),
+        (notes.images_as_metadata, "images are shown as metadata only"),
+        (notes.opaque_left_out, "blocks of other kinds were left out: this format cannot carry them"),
+    )
+    return tuple(f"{count} {what}" for count, what in counted if count)
