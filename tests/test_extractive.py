@@ -57,7 +57,7 @@ def ended(call_id: str, output: str, *, is_error: bool = False) -> tuple[Role, P
 
 
 def ask(source: Source, target: int = 768, level: int = 1) -> str:
-    return extract(Request(source, 2 if level == 2 else 1, TokenCount(target), TokenCount(4 * target)))
+    return extract(Request(source, 2 if level == 2 else 1, TokenCount(target), TokenCount(target)))
 
 
 def summary(*entries: tuple[Role, Part | str], target: int = 768) -> str:
@@ -309,6 +309,15 @@ def test_one_giant_line_is_fine() -> None:
         text = summary(("user", giant), run("a", giant), ended("a", giant, is_error=True), target=300)
         assert 0 < text_tokens(text) <= 300
         assert time.perf_counter() - began < 3
+
+
+def test_a_small_target_gets_a_thorough_text_where_the_limit_allows_it() -> None:
+    rows = rows_of(
+        *[("user", f"Please look at module number {n} and tell me what it does.") for n in range(200)]
+    )
+    request = Request(RowsSource(rows), 1, TokenCount(128), TokenCount(512))
+    assert 256 < text_tokens(extract(request)) <= 512
+    assert text_tokens(extract(Request(RowsSource(rows), 2, TokenCount(128), TokenCount(256)))) <= 128
 
 
 async def test_the_summarizer_answers_with_its_name() -> None:

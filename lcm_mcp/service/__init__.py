@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lcm_mcp.service import doctoring, preparing, reading, searching, writing
+from lcm_mcp.service import doctoring, expanding, preparing, reading, searching, writing
 from lcm_mcp.service.answers import (
     Description,
     Diagnosis,
@@ -86,7 +86,7 @@ class Service:
     ) -> Expansion:
         """The original rows of a node, a row or a range, a page of max_bytes at a time."""
         return await self.work.store.read(
-            reading.expand, self.work, id, session, max_bytes, include_payload, cursor
+            expanding.expand, self.work, id, session, max_bytes, include_payload, cursor
         )
 
     async def append(

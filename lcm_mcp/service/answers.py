@@ -174,10 +174,23 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class ExpandedRow:
-    """A row or a piece of one: offset counts characters of the derived text; complete: it ends here.
+class PayloadPiece:
+    """A piece of the JSON list of a row's parts, too long for one answer: join json until total is reached.
 
-    payload holds every part as neutral JSON, on the row's first piece, where it was asked for and fits.
+    offset and total count characters of that JSON.
+    """
+
+    offset: int
+    total: int
+    json: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedRow:
+    """A row or a piece of one: offset counts characters of the derived text; complete: the text ends here.
+
+    Where it was asked for, payload gives every part as neutral JSON once the text is complete; parts too
+    long for one answer come in payload_piece instead, on pages of their own.
     """
 
     ref: str
@@ -188,6 +201,7 @@ class ExpandedRow:
     complete: bool
     removed: bool
     payload: tuple[Json, ...] | None
+    payload_piece: PayloadPiece | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,9 +188,12 @@ def _rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span)
 
 
 def _nodes_source(db: apsw.Connection, session: SessionId, nodes: Sequence[Node]) -> NodesSource:
+    """What a parent is made from: the most thorough text of each child."""
     return NodesSource(
-        [
-            Child(f"e{node.first}..e{node.last}", dag.tiers(db, session, node.id)["primary"].text)
-            for node in nodes
-        ]
+        [Child(f"e{node.first}..e{node.last}", _thorough(db, session, node)) for node in nodes]
     )
+
+
+def _thorough(db: apsw.Connection, session: SessionId, node: Node) -> str:
+    texts = dag.tiers(db, session, node.id)
+    return texts.get("rich", texts["primary"]).text

@@ -60,8 +60,11 @@ async def _judge(work: Workplace, session: Session, query: PrepareQuery, deadlin
     preamble = preamble_tokens(query)
     asked = query.window_tokens or work.settings.lcm.context_window_tokens
     before = preamble + view.size.tokens
-    # A forced compaction without a known window takes what there is now for the window.
-    tokens = before if asked is None and query.compact == "force" else asked
+    tokens = asked
+    if asked is None and query.compact == "force":
+        # Without a known window what there is now stands for it; after that, what stood for it then,
+        # so that forcing once more finds nothing to do.
+        tokens = before if view.cut is None else view.cut.window
     window = None if tokens is None else divide(tokens, preamble, work.settings.lcm)
     due = window is not None and (
         query.compact == "force" or (query.compact == "auto" and before >= window.trigger)

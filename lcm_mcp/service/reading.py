@@ -6,8 +6,6 @@ written here, and every page costs what it holds, not what the session holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import assert_never
 
 import apsw
@@ -27,8 +25,6 @@ from lcm_mcp.ids import (
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import (
     Description,
-    ExpandedRow,
-    Expansion,
     NodeDescription,
     NodeLine,
     NodePage,
@@ -43,16 +39,14 @@ from lcm_mcp.service.workplace import (
     Cover,
     Workplace,
     addressed,
-    chain_of,
     existing_node,
     existing_row,
     wanted_session,
 )
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import sessions, store
-from lcm_mcp.transcript.blocks import part_to_json
-from lcm_mcp.transcript.model import Image, Json, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
-from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.transcript.model import Image, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import encode, readable
 from lcm_mcp.transcript.sessions import Session
 
@@ -242,89 +236,3 @@ def _part_line(part: Part) -> PartLine:
             return PartLine(readable(part.kind), len(encode(raw)), None)
         case _:
             assert_never(part)
-
-
-def expand(
-    db: apsw.Connection,
-    work: Workplace,
-    id: str,
-    key: str | None,
-    max_bytes: int,
-    include_payload: bool,
-    cursor: str | None,
-) -> Expansion:
-    """The rows an address stands for, word for word, as many as fit into max_bytes of UTF-8 text.
-
-    A row longer than a page is given in pieces; joined in order they are its derived text.
-    """
-    session, address = addressed(db, work, parse_address(id), key)
-    chain = chain_of(db, session, address)
-    active = Path(db, session.id, session.leaf)
-    asked = ("expand", session.id, format_address(replace(address, session=None)), include_payload)
-    seq, offset = chain.first, 0
-    if cursor is not None:
-        at, within = cursors.read(cursor, asked, int, int)
-        seq, offset = Seq(int(at)), int(within)
-    page = _Page(max_bytes)
-    for row in _rows_from(db, session, chain.path, seq, chain.last, include_payload):
-        start = offset if row.seq == seq else 0
-        piece = page.take(row.text, start)
-        if piece is None:
-            return Expansion(session.key, id, tuple(page.rows), cursors.make(asked, (row.seq, start)))
-        payload = page.payload(row) if include_payload and start == 0 else None
-        complete = start + len(piece) >= len(row.text)
-        page.rows.append(
-            ExpandedRow(
-                f"e{row.seq}", row.role, iso(row.at), piece, start, complete, row.seq not in active, payload
-            )
-        )
-        if not complete:
-            position = (row.seq, start + len(piece))
-            return Expansion(session.key, id, tuple(page.rows), cursors.make(asked, position))
-    return Expansion(session.key, id, tuple(page.rows), None)
-
-
-def _rows_from(
-    db: apsw.Connection, session: Session, path: Path, first: Seq, last: Seq, images: bool
-) -> Iterator[Row]:
-    """Rows of the path from `first` on, a few at a time, so that a page reads little more than it holds."""
-    for part in path.between(first, last):
-        low = part.low
-        while low <= part.high:
-            high = Seq(min(part.high, low + 7))
-            yield from store.read_rows(db, session.id, [Segment(low, high)], images=images)
-            low = Seq(high + 1)
-
-
-class _Page:
-    """Room for text: hands out pieces until it is full; the first piece always gets something."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self._room = max_bytes
-        self._payload_room = PAYLOAD_BYTES
-        self.rows: list[ExpandedRow] = []
-
-    def take(self, text: str, start: int) -> str | None:
-        """As much of `text` from `start` as fits, whole characters only; None where the page is full."""
-        rest = text[start : start + self._room]
-        piece = rest.encode()[: max(self._room, 4)].decode(errors="ignore")
-        if self.rows and (self._room <= 0 or (not piece and start < len(text))):
-            return None
-        # What a row needs around its text counts too, so that many short rows make a page as well.
-        self._room -= utf8_length(piece) + 40
-        return piece
-
-    def payload(self, row: Row) -> tuple[Json, ...]:
-        """Every part as neutral JSON; a part too large for an answer comes without its bytes."""
-        shown: list[Json] = []
-        for part in row.parts:
-            block = part_to_json(part)
-            size = len(encode(block))
-            if size > self._payload_room:
-                shown.append(
-                    {"type": block.get("type"), "omitted": f"{size} bytes do not fit into an answer"}
-                )
-                continue
-            self._payload_room -= size
-            shown.append(block)
-        return tuple(shown)

@@ -33,6 +33,7 @@ from lcm_mcp.summarizers.sentences import clip
 from lcm_mcp.tokens import BYTES_PER_TOKEN, utf8_length
 
 NAME = "extractive"
+THOROUGH_TOKENS = 768
 NARROWEST_BYTES = 84
 WIDEST_BYTES = 1600
 # A section whose share is not even a line waits until the needier ones had theirs.
@@ -58,8 +59,10 @@ class Extractive:
 
 
 def extract(request: Request) -> str:
-    """The summary of a source, at most target_tokens by tokens.text_tokens (for targets of 16 and more).
+    """The summary of a source within its room by tokens.text_tokens (for targets of 16 and more).
 
+    The room is the target, and at level 1 THOROUGH_TOKENS where the limit allows so much more than the
+    target that the ladder will keep this text beside a terse one.
     Level 2 quotes half as much of each line and so tells more things more tersely. Empty only for a
     source of no rows and no children.
     """
@@ -70,8 +73,15 @@ def extract(request: Request) -> str:
         case NodesSource(children=children):
             gleaned = glean_nodes(children)
             bare = f"{children[0].span} to {children[-1].span} hold no text." if children else ""
-    room = max(1, min(request.target_tokens, request.limit_tokens)) * BYTES_PER_TOKEN
+    room = _room_tokens(request) * BYTES_PER_TOKEN
     return _page(gleaned, room, request.level) if gleaned.facts else clip(bare, room)
+
+
+def _room_tokens(request: Request) -> int:
+    thorough = min(request.limit_tokens, THOROUGH_TOKENS)
+    if request.level == 1 and thorough > 2 * request.target_tokens:
+        return thorough
+    return max(1, min(request.target_tokens, request.limit_tokens))
 
 
 def _page(gleaned: Gleaned, room: int, level: int) -> str:
