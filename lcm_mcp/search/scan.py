@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,7 +18,7 @@ import apsw
 from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.search.match import Matcher, Place
 from lcm_mcp.transcript.model import Role
-from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.transcript.path import FIRST, Path, Segment
 
 CLOCK_EVERY = 64
 """Candidates read between two looks at the clock."""
@@ -26,10 +26,9 @@ CLOCK_EVERY = 64
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where to look in one session: rows None means all, nodes None means every summary."""
+    """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries."""
 
-    session: SessionId
-    leaf: Seq
+    sessions: Mapping[SessionId, Seq]
     rows: Sequence[Segment] | None = None
     nodes: frozenset[NodeId] | None = None
 
@@ -92,35 +91,35 @@ class _Candidate:
     texts: tuple[str, ...]
 
 
-_ROWS = """SELECT row.text, row.seq, row.role, row.at, text.body FROM row JOIN text ON text.id = row.text
-    WHERE row.session = ?1 AND row.seq BETWEEN ?2 AND ?3
-    AND (?4 IS NULL OR row.text {before} ?4) ORDER BY row.seq {direction}"""
+# {before} and {direction} are < DESC or > ASC; the bound makes each a walk along one index.
+_ROWS_OF_SESSION = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
+    FROM row JOIN text ON text.id = row.text
+    WHERE row.session = ?1 AND row.seq BETWEEN ?2 AND ?3 AND row.text {before} ?4
+    ORDER BY row.seq {direction}"""
 
-_SUMMARIES = """SELECT tier.text, node.id, node.last, node.made_at, text.body, rich_text.body
-    FROM node JOIN tier ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary'
+_ROWS_OF_STORE = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
+    FROM row JOIN text ON text.id = row.text WHERE row.text {before} ?1 ORDER BY row.text {direction}"""
+
+_SUMMARIES = """SELECT tier.text, node.session, node.id, node.last, node.made_at, text.body, rich_text.body
+    FROM tier JOIN node ON node.session = tier.session AND node.id = tier.node
     JOIN text ON text.id = tier.text
     LEFT JOIN tier AS rich ON rich.session = node.session AND rich.node = node.id AND rich.kind = 'rich'
     LEFT JOIN text AS rich_text ON rich_text.id = rich.text
-    WHERE node.session = ?1 AND (?2 IS NULL OR tier.text {before} ?2) ORDER BY tier.text {direction}"""
+    WHERE tier.kind = 'primary' AND tier.text {before} ?1 {session} ORDER BY tier.text {direction}"""
 
-_LAST_SEQ = Seq(2**62)
+_BEYOND = 2**62
 
 
 def scan(
-    db: apsw.Connection,
-    scopes: Sequence[Scope],
-    wanted: Wanted,
-    limit: int,
-    after: TextId | None,
-    seconds: float,
+    db: apsw.Connection, scope: Scope, wanted: Wanted, limit: int, after: TextId | None, seconds: float
 ) -> Scanned:
     """At most `limit` hits beyond text `after`, in stored order; gives up after `seconds`."""
     deadline = time.monotonic() + seconds
-    paths = {scope.session: Path(db, scope.session, scope.leaf) for scope in scopes}
+    paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
     found: list[Found] = []
     rows = summaries = 0
     last: TextId | None = None
-    for candidate in _candidates(db, scopes, wanted, after):
+    for candidate in _candidates(db, scope, wanted, after):
         read = rows + summaries
         if read and read % CLOCK_EVERY == 0 and time.monotonic() > deadline:
             return Scanned(tuple(found), True, False, rows, summaries, last)
@@ -135,7 +134,7 @@ def scan(
     return Scanned(tuple(found), False, True, rows, summaries, last)
 
 
-def _match(candidate: _Candidate, wanted: Wanted, paths: dict[SessionId, Path]) -> Found | None:
+def _match(candidate: _Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]) -> Found | None:
     if not _in_time(candidate.at, wanted) or (wanted.role is not None and candidate.role != wanted.role):
         return None
     for text in candidate.texts:
@@ -166,15 +165,15 @@ def _in_time(at: int, wanted: Wanted) -> bool:
 
 
 def _candidates(
-    db: apsw.Connection, scopes: Sequence[Scope], wanted: Wanted, after: TextId | None
+    db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None
 ) -> Iterator[_Candidate]:
-    """Everything in scope in stored order, merged lazily from one stream a kind and session."""
+    """Everything in scope in stored order: rows and summaries, merged lazily."""
+    bound = after if after is not None else (_BEYOND if wanted.newest_first else 0)
     streams: list[Iterable[_Candidate]] = []
-    for scope in scopes:
-        if wanted.rows:
-            streams.append(_rows(db, scope, wanted, after))
-        if wanted.summaries and wanted.role is None:
-            streams.append(_summaries(db, scope, wanted, after))
+    if wanted.rows:
+        streams.append(_rows(db, scope, wanted, bound))
+    if wanted.summaries and wanted.role is None:
+        streams.append(_summaries(db, scope, wanted, bound))
     return iter(heapq.merge(*streams, key=_text_id, reverse=wanted.newest_first))
 
 
@@ -182,29 +181,38 @@ def _text_id(candidate: _Candidate) -> int:
     return candidate.text_id
 
 
-def _rows(db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None) -> Iterator[_Candidate]:
-    parts = [Segment(Seq(1), _LAST_SEQ)] if scope.rows is None else list(scope.rows)
+def _rows(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
+    for text_id, session, seq, role, at, body in _row_tuples(db, scope, wanted, bound):
+        if session in scope.sessions:
+            yield _Candidate(text_id, SessionId(session), Seq(seq), None, role, at, Seq(seq), (body,))
+
+
+def _row_tuples(
+    db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int
+) -> Iterator[tuple[int, int, int, Role, int, str]]:
+    """Rows in stored order, which inside one session is that of their numbers."""
+    if len(scope.sessions) != 1:
+        yield from db.execute(_ordered(_ROWS_OF_STORE, wanted), (bound,))
+        return
+    parts = [Segment(FIRST, Seq(_BEYOND))] if scope.rows is None else list(scope.rows)
     if wanted.newest_first:
         parts.reverse()
+    session = next(iter(scope.sessions))
     for part in parts:
-        query = _ordered(_ROWS, wanted)
-        for text_id, seq, role, at, body in db.execute(query, (scope.session, part.low, part.high, after)):
-            yield _Candidate(text_id, scope.session, Seq(seq), None, role, at, Seq(seq), (body,))
+        yield from db.execute(_ordered(_ROWS_OF_SESSION, wanted), (session, part.low, part.high, bound))
 
 
-def _summaries(
-    db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None
-) -> Iterator[_Candidate]:
+def _summaries(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
     """A summary is one candidate, its thorough text read before its terse one."""
-    for text_id, node, last, made_at, body, rich in db.execute(
-        _ordered(_SUMMARIES, wanted), (scope.session, after)
-    ):
-        if scope.nodes is None or node in scope.nodes:
+    only = next(iter(scope.sessions)) if len(scope.sessions) == 1 else None
+    query = _SUMMARIES.replace("{session}", "" if only is None else "AND tier.session = ?2")
+    bindings = (bound,) if only is None else (bound, only)
+    for text_id, session, node, last, made_at, body, rich in db.execute(_ordered(query, wanted), bindings):
+        if session in scope.sessions and (scope.nodes is None or node in scope.nodes):
             texts = (body,) if rich is None else (rich, body)
-            yield _Candidate(text_id, scope.session, None, NodeId(node), None, made_at, Seq(last), texts)
+            yield _Candidate(text_id, SessionId(session), None, NodeId(node), None, made_at, Seq(last), texts)
 
 
 def _ordered(query: str, wanted: Wanted) -> str:
-    if wanted.newest_first:
-        return query.format(before="<", direction="DESC")
-    return query.format(before=">", direction="ASC")
+    before, direction = ("<", "DESC") if wanted.newest_first else (">", "ASC")
+    return query.replace("{before}", before).replace("{direction}", direction)

@@ -7,7 +7,7 @@ what was found and, where it fails, what to do.
 from __future__ import annotations
 
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 
 import apsw
@@ -20,7 +20,6 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.path import Path
-from lcm_mcp.transcript.sessions import Session
 
 RESTORE = "Restore a backup, or import the transcripts into a new store."
 
@@ -70,7 +69,7 @@ def _references(db: apsw.Connection) -> Check:
 
 def _paths(db: apsw.Connection) -> Check:
     """Every session's path leads from its leaf to its first row, and its totals add up along it."""
-    for session in _all_sessions(db):
+    for session in sessions.every(db, None):
         marks = Path(db, session.id, session.leaf).marks(Seq(1), session.leaf)
         for before, mark in pairwise(marks):
             if mark.before != before.upto:
@@ -81,7 +80,7 @@ def _paths(db: apsw.Connection) -> Check:
 def _coverage(db: apsw.Connection) -> Check:
     """Nodes cover what they say without overlap or hole; how much has no leaf yet is told."""
     bare = total = 0
-    for session in _all_sessions(db):
+    for session in sessions.every(db, None):
         path = Path(db, session.id, session.leaf)
         nodes = dag.frontier(db, session.id, path, session.leaf)
         end = Seq(0)
@@ -93,13 +92,6 @@ def _coverage(db: apsw.Connection) -> Check:
         total += sum(part.high - part.low + 1 for part in path.segments())
         bare += sum(part.high - part.low + 1 for part in path.between(Seq(end + 1), session.leaf))
     return Check("coverage", True, f"{total - bare} of {total} rows on active paths are summarized")
-
-
-def _all_sessions(db: apsw.Connection) -> Iterator[Session]:
-    after: tuple[int, int] | None = None
-    while found := sessions.page(db, sessions.Filter(), 200, after):
-        yield from found
-        after = found[-1].appended_at, found[-1].id
 
 
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (

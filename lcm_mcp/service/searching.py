@@ -34,22 +34,19 @@ from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
 
 MAX_PATTERN_CHARACTERS = 500
-MAX_SESSIONS = 500
 SCAN_S = 5.0
 NEAR_HITS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a query looks: sessions, in words, and one scope each."""
+    """Where a query looks: in words, under a name that stays the same as sessions come and grow."""
 
+    name: str
     words: str
     sessions: Sequence[Session]
-    scopes: Sequence[Scope]
-
-    @property
-    def many(self) -> bool:
-        return len(self.sessions) != 1
+    scope: Scope
+    full_addresses: bool
 
 
 def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
@@ -61,13 +58,13 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
             f"Give 1 to {MAX_PATTERN_CHARACTERS} characters.",
         )
     place = _place(db, work, query)
-    asked = (*_same_query(query), tuple(session.id for session in place.sessions))
+    asked = (*_same_query(query), place.name)
     after, seen = None, 0
     if query.cursor is not None:
         text, before = cursors.read(query.cursor, asked, int, int)
         after, seen = TextId(int(text)), int(before)
     wanted = _wanted(query)
-    scanned = scan(db, place.scopes, wanted, query.limit, after, SCAN_S)
+    scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
     near = _near(db, place, query, wanted) if count == 0 and scanned.finished else ()
     ended = scanned.finished and not scanned.more
@@ -114,16 +111,25 @@ def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
         return _inside_node(db, work, query, query.node)
     key = query.session or work.settings.session
     if key is not None:
-        session = named_session(db, key)
-        return _Place(f"session {session.key}", [session], [Scope(session.id, session.leaf)])
-    found = sessions.page(db, sessions.Filter(project=work.project), MAX_SESSIONS, None)
-    words = f"project {work.project} (sessions: {len(found)})"
-    if not found:
-        found = sessions.page(db, sessions.Filter(), MAX_SESSIONS, None)
-        words = f"the whole store (sessions: {len(found)}; none belongs to this folder)"
+        return _one_session(named_session(db, key))
+    found = list(sessions.every(db, work.project))
+    if found:
+        return _many_sessions(f"project {work.project}", found, "")
+    found = list(sessions.every(db, None))
     if not found:
         raise NoSession
-    return _Place(words, found, [Scope(session.id, session.leaf) for session in found])
+    return _many_sessions("the whole store", found, "; none belongs to this folder")
+
+
+def _one_session(session: Session) -> _Place:
+    words = f"session {session.key}"
+    return _Place(f"s{session.id}", words, [session], Scope({session.id: session.leaf}), False)
+
+
+def _many_sessions(name: str, found: Sequence[Session], remark: str) -> _Place:
+    words = f"{name} (sessions: {len(found)}{remark})"
+    scope = Scope({session.id: session.leaf for session in found})
+    return _Place(name, words, found, scope, len(found) > 1)
 
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> _Place:
@@ -134,13 +140,14 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
     rows = Path(db, session.id, found.last).between(found.first, found.last)
     below = with_descendants(db, session.id, found.id)
     words = f"node #{found.id} of session {session.key}"
-    return _Place(words, [session], [Scope(session.id, session.leaf, rows, below)])
+    scope = Scope({session.id: session.leaf}, rows, below)
+    return _Place(f"s{session.id}/#{found.id}", words, [session], scope, False)
 
 
 def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
     by_id = {session.id: session for session in place.sessions}
     covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
-    return tuple(_hit(by_id[hit.session], covers[hit.session], hit, place.many) for hit in found)
+    return tuple(_hit(by_id[hit.session], covers[hit.session], hit, place.full_addresses) for hit in found)
 
 
 def _hit(session: Session, cover: Cover, found: Found, full: bool) -> Hit:
@@ -166,7 +173,7 @@ def _near(db: apsw.Connection, place: _Place, query: GrepQuery, wanted: Wanted) 
     if query.mode != "literal" or query.cursor is not None or len(query.pattern.split()) < 2:
         return ()
     words = matcher(readable(query.pattern), "words", case_sensitive=query.case_sensitive)
-    scanned = scan(db, place.scopes, replace(wanted, matcher=words), NEAR_HITS, None, SCAN_S)
+    scanned = scan(db, place.scope, replace(wanted, matcher=words), NEAR_HITS, None, SCAN_S)
     return _hits(db, place, scanned.found)
 
 

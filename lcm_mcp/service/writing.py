@@ -157,8 +157,7 @@ async def import_file(
         if on_rows is not None:
             on_rows(sum(fed.added for fed in reading.fed.values()))
     folded = {
-        key: await fold_memory(work, fed.session.id) if fold and fed.added else None
-        for key, fed in reading.fed.items()
+        key: await fold_memory(work, fed.session.id) if fold else None for key, fed in reading.fed.items()
     }
     imported = tuple(
         Imported(

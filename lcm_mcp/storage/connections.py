@@ -254,19 +254,25 @@ def _as_store_error(path: Path, error: apsw.Error) -> StoreError:
 
 
 def _make_private(path: Path) -> None:
-    """Create folder and file readable by their owner only; SQLite gives its side files the same mode."""
+    """Create folder and file readable by their owner only; SQLite gives its side files the same mode.
+
+    A file that exists is never opened here: closing any descriptor of it would drop the locks that another
+    connection of this process holds on it, and a database without its locks can be corrupted.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if path.is_dir():
-            raise StoreUnavailable(str(path), "it is a folder", "Name a file with --db or LCM_DB.")
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)):
-            return
-    except PermissionError as error:
-        raise StoreUnavailable(
-            str(path), "no permission to create or write it", "Use --db or LCM_DB."
-        ) from error
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    except FileExistsError:
+        _check_access(path)
     except OSError as error:
         raise StoreUnavailable(str(path), error.strerror or str(error), "Use --db or LCM_DB.") from error
+
+
+def _check_access(path: Path) -> None:
+    if path.is_dir():
+        raise StoreUnavailable(str(path), "it is a folder", "Name a file with --db or LCM_DB.")
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StoreUnavailable(str(path), "no permission to read and write it", "Use --db or LCM_DB.")
 
 
 _checksums_loaded = threading.Lock()

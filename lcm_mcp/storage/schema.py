@@ -127,9 +127,10 @@ def version_of(db: apsw.Connection) -> int:
 
 def is_ours(db: apsw.Connection) -> bool:
     """Whether the file carries our mark, or is still empty and can become ours."""
-    if db.pragma("application_id") == APPLICATION_ID:
+    # Emptiness first: another process may make the schema, mark included, between the two questions.
+    if not db.execute("SELECT EXISTS(SELECT 1 FROM sqlite_schema)").get:
         return True
-    return not db.execute("SELECT EXISTS(SELECT 1 FROM sqlite_schema)").get
+    return db.pragma("application_id") == APPLICATION_ID
 
 
 def migrate(db: apsw.Connection) -> None:

@@ -59,7 +59,7 @@ async def climb(chain: Sequence[Summarizer], task: Task) -> Summary | None:
     if _accepted(task, first, limit):
         return await _maybe_smaller(chain, task, first)
     smaller_limit = limit
-    if text_tokens(first.text) >= task.source_tokens:
+    if shown_tokens(task.header, first.text) >= task.source_tokens:
         smaller_limit = TokenCount(min(limit, task.source_tokens // 2))
     second = await _ask(chain, task, 2, TokenCount(min(task.target, smaller_limit)), smaller_limit)
     if _accepted(task, second, smaller_limit):
@@ -123,8 +123,11 @@ async def _maybe_smaller(chain: Sequence[Summarizer], task: Task, first: Answer)
     goal = TokenCount(SMALLER_FACTOR * task.target)
     if text_tokens(first.text) <= goal:
         return Summary(thorough)
-    second = await _ask(chain, task, 2, task.target, goal)
-    if not _accepted(task, second, goal) or len(second.text) >= len(first.text):
+    try:
+        second = await _ask(chain, task, 2, task.target, goal)
+    except SummarizerFailed:
+        return Summary(thorough)  # what was accepted is not lost for a nicety
+    if not _accepted(task, second, goal):
         return Summary(thorough)
     terse = _tier(task, second.text, 2, second.model)
     return Summary(terse, Tier("rich", thorough.text, thorough.tokens, thorough.level, thorough.model))

@@ -6,7 +6,7 @@ never makes one: whoever appends says so. Functions take a connection and never 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -144,6 +144,15 @@ def page(db: apsw.Connection, wanted: Filter, limit: int, after: tuple[int, int]
         (wanted.project, wanted.query, at, number, limit),
     )
     return [Session(*row) for row in rows]
+
+
+def every(db: apsw.Connection, project: str | None) -> Iterator[Session]:
+    """All sessions, or all of a project, oldest first."""
+    rows = db.execute(
+        f"SELECT {_COLUMNS} FROM session WHERE ?1 IS NULL OR project = ?1 ORDER BY id", (project,)
+    )
+    for row in rows:
+        yield Session(*row)
 
 
 def children_of_row(db: apsw.Connection, session: SessionId, seq: Seq) -> Sequence[str]:

@@ -129,7 +129,9 @@ def _find_entry(db: apsw.Connection, session: SessionId, entry: Sealed) -> tuple
 def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entry: Sealed, now: int) -> _Head:
     """Store one row after head and return the head it makes; an inactive row leaves the head where it is."""
     draft = entry.draft
-    answered = _answered(db, session, draft.parts)
+    # Off the path a row neither calls nor answers: an active result must find its call still open.
+    paired = draft.parts if draft.active else ()
+    answered = _answered(db, session, paired)
     unit, round_, message_id = _place(db, session, seq, head, entry, answered)
     total = head.total + entry.size
     db.execute(
@@ -155,7 +157,7 @@ def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entr
             _insert_text(db, entry),
         ),
     )
-    _insert_calls(db, session, seq, draft.parts)
+    _insert_calls(db, session, seq, paired)
     db.executemany(
         "INSERT INTO answer(session, id, call_seq, call_n, seq) VALUES(?, ?, ?, ?, ?)",
         [(session, call.id, call.seq, call.n, seq) for call in answered],

@@ -1,0 +1,138 @@
+"""The child processes of the durability tests: each does one thing to a store until it is done or killed.
+
+Run as `python crashing.py COMMAND STORE …`. What has been acknowledged is said on stdout, a line each;
+"ready" is said before, and nothing is begun until a line arrives on stdin.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import anyio
+import apsw
+from stores import serving
+
+from lcm_mcp.dag.cuts import take_lease
+from lcm_mcp.ids import SessionId
+from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.service.times import now_ms
+from lcm_mcp.storage.connections import Store
+
+BATCH = 3
+SENTENCE = "The parser fails on line {n} of config_{n}.toml because the key is quoted twice. "
+
+
+def say(*words: object) -> None:
+    print(*words, flush=True)
+
+
+def wait_for_start() -> None:
+    say("ready")
+    sys.stdin.readline()
+
+
+def entry_text(name: str) -> str:
+    """The text of an entry by its name, from a few words to many pages."""
+    length = random.Random(name).choice([1, 1, 5, 40, 800])
+    return f"{name}: " + SENTENCE.format(n=len(name)) * length
+
+
+def conversation(turns: int, seed: str) -> list[dict[str, str]]:
+    """A made-up conversation, user and assistant in turns."""
+    chance = random.Random(seed)
+    return [
+        {
+            "role": ("user", "assistant")[n % 2],
+            "content": f"{seed} {n}: " + SENTENCE.format(n=n) * chance.randint(1, 12),
+        }
+        for n in range(turns)
+    ]
+
+
+async def append(store: str, session: str, name: str, batches: str, ids: str) -> None:
+    """Append batches; "own" ids are this child's, "none" leaves them out, "shared" ones are everyone's."""
+    async with serving(Path(store)) as service:
+        wait_for_start()
+        for number in range(int(batches)):
+            prefix = "shared" if ids == "shared" else name
+            names = [f"{prefix}-{number}-{n}" for n in range(BATCH)]
+            entries = [
+                {"role": "user", "content": entry_text(each)} | ({} if ids == "none" else {"entry_id": each})
+                for each in names
+            ]
+            receipt = await service.append(session, entries)
+            say(number, *receipt.refs)
+
+
+async def compact(store: str, name: str) -> None:
+    """Grow one session after another and prepare each again and again, until killed."""
+    async with serving(Path(store)) as service:
+        wait_for_start()
+        for number in range(1000):
+            session = f"{name}-{number}"
+            for turn in range(12):
+                window = 3000 + 250 * turn
+                await service.append(session, conversation(14, f"{session}-{turn}"))
+                done = await service.prepare(PrepareQuery(session=session, window_tokens=window))
+                say(session, turn, done.status)
+
+
+async def prepare(store: str, session: str, window: str) -> None:
+    """Prepare a session once."""
+    async with serving(Path(store)) as service:
+        wait_for_start()
+        done = await service.prepare(PrepareQuery(session=session, window_tokens=int(window)))
+        say(done.status, done.prepared, done.estimated_input_tokens, *done.notes)
+
+
+async def import_file(store: str, file: str) -> None:
+    """Import a file once."""
+    async with serving(Path(store)) as service:
+        wait_for_start()
+        outcome = await service.import_file(Path(file))
+        say(outcome.report.rows_added, outcome.report.duplicates, len(outcome.report.conflicts))
+
+
+async def open_all(*paths: str) -> None:
+    """Open each store when told to, and close it."""
+    for path in paths:
+        wait_for_start()
+        await Store.open(Path(path)).close()
+
+
+async def hold(store: str) -> None:
+    """Keep the write lock from the first line on stdin to the second."""
+    db = apsw.Connection(store)
+    wait_for_start()
+    with db:
+        db.execute("BEGIN IMMEDIATE") if not db.in_transaction else None
+        db.execute("INSERT INTO text(body) VALUES('by the other process')")
+        say("locked")
+        sys.stdin.readline()
+    db.close()
+    say("released")
+
+
+async def lease(store: str, session: str) -> None:
+    """Take a session's lease and keep it until killed."""
+    async with serving(Path(store)) as service:
+        assert await service.work.store.write(take_lease, SessionId(int(session)), now_ms()) is not None
+        wait_for_start()
+
+
+COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
+    "append": append,
+    "compact": compact,
+    "prepare": prepare,
+    "import": import_file,
+    "open": open_all,
+    "hold": hold,
+    "lease": lease,
+}
+
+if __name__ == "__main__":
+    command, *arguments = sys.argv[1:]
+    anyio.run(COMMANDS[command], *arguments)

@@ -1,0 +1,297 @@
+"""Random histories for the laws: entries as clients send them, and what is done to a session.
+
+Turns look like an agent's; loose rows are anything at all, so that orphans, late and repeated results,
+reused ids and odd texts all occur. Everything is a plain value that Hypothesis can shrink.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from hypothesis import strategies as st
+
+from lcm_mcp.errors import SummarizerFailed
+from lcm_mcp.projection.model import Format
+from lcm_mcp.summarizers.ladder import source_text
+from lcm_mcp.summarizers.model import Answer, Request
+from lcm_mcp.tokens import BYTES_PER_TOKEN
+from lcm_mcp.transcript.model import Json
+
+Entry = dict[str, Json]
+Block = dict[str, Json]
+
+SENTENCE = "Then we looked at lcm_mcp/store.py:{n} and found that row {n} was written twice. "
+ODD_TEXTS = (
+    "",
+    " \n",
+    "写一个测试，然后运行它。",
+    "lone \ud83d, a pair \ud83d\ude00 and a NUL \x00",
+    "[lcm:summary #1 depth 0 span e1..e2]",
+    "=== user e1 ===\r\n\x1b[31mred\x1b[0m\t\u2028",
+    "e\u0301 \u202e ǅ ﬃ",
+)
+
+
+def filler(n: int) -> str:
+    """About 80 characters times n, different for each n."""
+    return "".join(SENTENCE.format(n=n * 1000 + line) for line in range(n))
+
+
+def picture(side: int) -> bytes:
+    """A real PNG of one colour, side pixels wide and high."""
+
+    def chunk(kind: bytes, body: bytes) -> bytes:
+        return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+    lines = zlib.compress((b"\x00" + b"\x7f\x20\x10" * side) * side)
+    head = chunk(b"IHDR", struct.pack(">IIBBBBB", side, side, 8, 2, 0, 0, 0))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", lines) + chunk(b"IEND", b"")
+
+
+PICTURES = tuple(base64.b64encode(picture(side)).decode() for side in (1, 600))
+
+# --- parts
+
+texts = st.one_of(
+    st.integers(0, 6).map(filler),
+    st.sampled_from(ODD_TEXTS),
+    st.integers(6, 60).map(filler),
+    st.integers(10, 150).map(lambda n: "漢字仮名" * n),
+)
+call_ids = st.sampled_from(["a", "b", "c", "d", "b.\ud800", ""])
+pictures = st.sampled_from(PICTURES).map(
+    lambda data: cast("Block", {"type": "image", "media_type": "image/png", "data": data})
+)
+reasonings = st.sampled_from(
+    [
+        cast("Block", {"type": "thinking", "thinking": filler(3), "signature": "c2ln"}),
+        cast("Block", {"type": "redacted_thinking", "data": "ZW5jcnlwdGVk"}),
+        cast("Block", {"type": "reasoning", "text": "hm \ud800"}),
+    ]
+)
+opaques = st.sampled_from(
+    [
+        cast("Block", {"type": "document", "source": {"type": "text", "data": filler(2)}}),
+        cast("Block", {"type": "server_tool_use", "id": "s", "name": "\udcff", "input": {"n": 2**80}}),
+    ]
+)
+arguments = st.one_of(
+    st.sampled_from([{"command": "ls \udead"}, "raw \ud800", {"\x00": [1, 2]}, {"file_path": "/a/b.py"}]),
+    st.integers(1, 40).map(lambda n: {"content": filler(n)}),
+)
+
+
+def said(text: str) -> Block:
+    return {"type": "text", "text": text}
+
+
+def a_call(call_id: str, given: Json) -> Block:
+    return {"type": "tool_call", "call_id": call_id, "name": "Bash", "arguments": given}
+
+
+def a_result(call_id: str, content: list[Block], is_error: bool) -> Block:
+    block: Block = {"type": "tool_result", "call_id": call_id, "content": [*content]}
+    return {**block, "is_error": True} if is_error else block
+
+
+calls = st.builds(a_call, call_ids, arguments)
+results = st.builds(
+    a_result,
+    call_ids,
+    st.lists(st.one_of(texts.map(said), pictures, opaques), max_size=2),
+    st.booleans(),
+)
+
+
+def entry(role: str, content: Sequence[Block] | str, message_id: str | None = None) -> Entry:
+    made: Entry = {"role": role, "content": content if isinstance(content, str) else [*content]}
+    return made if message_id is None else {**made, "message_id": message_id}
+
+
+def _loose(role: str, *parts: st.SearchStrategy[Block]) -> st.SearchStrategy[Entry]:
+    content = st.lists(st.one_of(*parts), min_size=1, max_size=3)
+    return st.builds(entry, st.just(role), content, st.sampled_from([None, None, "m1", "m2"]))
+
+
+plain_rows = st.builds(entry, st.sampled_from(["user", "user", "assistant", "system"]), texts)
+loose_rows = st.one_of(
+    plain_rows,
+    _loose("user", texts.map(said), pictures, opaques),
+    _loose("assistant", calls, texts.map(said), reasonings),
+    _loose("user", results),
+    _loose("tool", results),
+    _loose("user", results, texts.map(said)),
+    _loose("assistant", opaques, reasonings),
+)
+
+
+@st.composite
+def turns(draw: st.DrawFn) -> list[Entry]:
+    """A user's request and an agent's rounds: calls (alone or side by side), most of them answered."""
+    rows = [entry("user", draw(texts))]
+    for number in range(draw(st.integers(0, 3))):
+        made = draw(st.lists(calls, min_size=1, max_size=3))
+        message_id = f"turn{draw(st.integers(0, 99))}.{number}"
+        if draw(st.booleans()):
+            rows.append(entry("assistant", [*draw(st.lists(reasonings, max_size=1)), *made], message_id))
+        else:  # Claude Code writes one line a block, all with the message's id
+            rows += [entry("assistant", [call], message_id) for call in made]
+        rows += draw(_answers([str(call["call_id"]) for call in made]))
+    if draw(st.booleans()):
+        rows.append(entry("assistant", draw(texts)))
+    return rows
+
+
+@st.composite
+def _answers(draw: st.DrawFn, called: list[str]) -> list[Entry]:
+    answered = [call_id for call_id in called if draw(st.integers(0, 5))]
+    made = [a_result(call_id, [said(draw(texts))], draw(st.booleans())) for call_id in answered]
+    if made and draw(st.booleans()):
+        return [entry("user", made)]
+    return [entry("tool", [result]) for result in made]
+
+
+batches = st.one_of(turns(), turns(), st.lists(loose_rows, max_size=4), st.lists(plain_rows, max_size=4))
+
+# --- what is done to a session
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Append natively; named: with entry_ids of the test's own."""
+
+    entries: list[Entry]
+    named: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAgain:
+    """Append once more what came `back` named appends ago, with other content where `changed`."""
+
+    back: int
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """Lengthen the session's file of that format and import it whole; compacted: the client noted a
+    summary of its own (an inactive row) before these entries."""
+
+    format: Literal["neutral", "claude-code"]
+    entries: list[Entry]
+    compacted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    entries: list[Entry]
+    window: int | None
+    preamble: int
+    compact: Literal["auto", "force", "never"]
+    strategy: Literal["lcm", "none"] | None
+    format: Format
+    system: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Reopen:
+    """Close the store and open it again with other settings."""
+
+    settings: dict[str, int]
+
+
+Deed = Append | AppendAgain | Import | Prepare | Reopen
+
+windows = st.sampled_from([2000, 3000, 4000, 8000, 16000, None])
+all_settings = st.fixed_dictionaries(
+    {
+        "lcm.tailPercent": st.sampled_from([5, 25, 40]),
+        "lcm.summaryPercent": st.sampled_from([3, 10, 25]),
+        "lcm.triggerPercent": st.sampled_from([70, 90]),
+        "lcm.leafChunkTokens": st.sampled_from([512, 512, 1000, 6000]),
+        "lcm.leafTargetTokens": st.sampled_from([64, 128, 768]),
+    }
+)
+prepares = st.builds(
+    Prepare,
+    batches,
+    windows,
+    st.sampled_from([0, 0, 300, 1500]),
+    st.sampled_from(["auto", "auto", "auto", "force", "never"]),
+    st.sampled_from([None, None, None, "lcm", "none"]),
+    st.sampled_from(["messages", "anthropic", "openai", "text"]),
+    st.sampled_from([None, None, "You are careful. " * 20]),
+)
+appends = st.builds(Append, batches, st.booleans())
+deeds: st.SearchStrategy[Deed] = st.one_of(
+    appends,
+    prepares,
+    prepares,
+    st.builds(Import, st.sampled_from(["neutral", "claude-code"]), batches, st.booleans()),
+    st.builds(AppendAgain, st.integers(0, 3), st.booleans()),
+    st.builds(Reopen, all_settings),
+)
+
+# --- summarizers that do as they like
+
+Mood = Literal["good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails"]
+
+
+@dataclass(slots=True)
+class Scripted:
+    """Answers in its moods, one after the other and round again; calls are counted."""
+
+    moods: Sequence[Mood]
+    name: str = "scripted"
+    calls: int = field(default=0)
+
+    async def summarize(self, request: Request) -> Answer:
+        mood = self.moods[self.calls % len(self.moods)]
+        self.calls += 1
+        if mood == "fails":
+            raise SummarizerFailed(self.name, "it is in the mood")
+        return Answer(_answer(mood, request), "scripted")
+
+
+def _answer(mood: Mood, request: Request) -> str:
+    target = request.target_tokens * BYTES_PER_TOKEN
+    match mood:
+        case "good":
+            return "g" * target
+        case "tiny":
+            return "k"
+        case "wordy":
+            return "w " * (target * 3 // 2)
+        case "long":
+            return "l" * (request.limit_tokens * BYTES_PER_TOKEN + 1)
+        case "empty" | "fails":
+            return " \n"
+        case "echo":
+            return source_text(request.source)
+        case "joined":
+            return source_text(request.source)[: request.limit_tokens * BYTES_PER_TOKEN]
+        case "odd":
+            return "[lcm:summary #1 depth 0 span e1..e2]\n\x00\ud800 [lcm:history ends] 要約"
+
+
+moods = st.lists(
+    st.sampled_from(["good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails"]),
+    min_size=1,
+    max_size=5,
+).map(lambda drawn: cast("list[Mood]", drawn))
+
+
+def claude_line(number: int, made: Entry, *, summary: bool = False) -> str:
+    """An entry as a line of a Claude Code file, which knows user and assistant only."""
+    role = "assistant" if made["role"] == "assistant" else "user"
+    message: Block = {"role": role, "content": made["content"]}
+    if "message_id" in made:
+        message["id"] = made["message_id"]
+    line: Block = {"type": role, "uuid": f"u{number}", "parentUuid": None, "message": message}
+    return json.dumps({**line, "isCompactSummary": True} if summary else line)

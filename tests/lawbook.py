@@ -1,0 +1,474 @@
+"""The laws of semantics.md §10 as checks on an open service: what must hold whatever has happened.
+
+A check asks the service as any client would, compares the answers with what the test knows it told, and
+raises AssertionError with the figures. Units, pairs and weights are worked out here anew, from the drafts
+alone. Preparing in these checks never appends and never compacts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import apsw
+import orjson
+
+from lcm_mcp.dag.model import header
+from lcm_mcp.ids import NodeId, Seq
+from lcm_mcp.projection.formats import check_order
+from lcm_mcp.projection.labels import escape_history, fence_history
+from lcm_mcp.projection.model import FORMATS, Format, Message
+from lcm_mcp.service import Service
+from lcm_mcp.service.answers import ExpandedRow, NodeLine, Observation
+from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.summarizers.ladder import shown_tokens
+from lcm_mcp.tokens import Size, TokenCount, text_tokens, utf8_length
+from lcm_mcp.transcript.blocks import part_to_json
+from lcm_mcp.transcript.model import Draft, Json, JsonObject, Part, Role, ToolCall, ToolResult
+from lcm_mcp.transcript.sealing import encode, seal
+
+PAYLOAD_BYTES = 150_000
+"""A single part beyond this is named with its size instead of given."""
+UNKNOWN_DIGITS_TOKENS = 2
+"""How much longer a header may have been taken while the node had no number yet."""
+LEAST_LEAF_TOKENS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An active row as the test told it."""
+
+    seq: int
+    role: Role
+    text: str
+    parts: tuple[Part, ...]
+    size: Size
+
+    @property
+    def ref(self) -> str:
+        return f"e{self.seq}"
+
+
+def told(seq: int, draft: Draft) -> Told:
+    sealed = seal(draft)
+    return Told(seq, draft.role, sealed.text, draft.parts, sealed.size)
+
+
+def weight(rows: Sequence[Told]) -> Size:
+    return sum((row.size for row in rows), Size())
+
+
+def pairs(active: Sequence[Told]) -> list[tuple[int, int]]:
+    """Calls and their results as places in `active`: a result answers the nearest open call before it."""
+    waiting: dict[str, list[int]] = {}
+    found: list[tuple[int, int]] = []
+    for place, row in enumerate(active):
+        for part in row.parts:
+            if isinstance(part, ToolResult) and waiting.get(_call_key(part.call_id)):
+                found.append((waiting[_call_key(part.call_id)].pop(), place))
+        for part in row.parts:
+            if isinstance(part, ToolCall):
+                waiting.setdefault(_call_key(part.call_id), []).append(place)
+    return found
+
+
+def _call_key(call_id: str) -> str:
+    return call_id.encode("utf-8", "replace").decode()
+
+
+def borders(active: Sequence[Told]) -> list[int]:
+    """Places in `active` where a unit opens."""
+    crossing = pairs(active)
+    return [
+        place
+        for place, row in enumerate(active)
+        if place == 0
+        or (
+            row.role == "user"
+            and not any(isinstance(part, ToolResult) for part in row.parts)
+            and not any(call < place <= answer for call, answer in crossing)
+        )
+    ]
+
+
+# --- looking
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A projection whole, all its pages joined."""
+
+    form: Format
+    prepared: str
+    status: str
+    notes: tuple[str, ...]
+    tokens: int
+    messages: tuple[Message, ...]
+    observation: Observation
+
+    @property
+    def cut(self) -> str | None:
+        return self.observation.cut
+
+    @property
+    def tail(self) -> list[str]:
+        return [ref for message in self.messages for ref in message.sources]
+
+    @property
+    def shown(self) -> list[str]:
+        sections = self.observation.sections
+        return [id for section in sections if section.kind == "summaries" for id in section.sources]
+
+    @property
+    def preamble(self) -> int:
+        return sum(section.tokens for section in self.observation.sections if section.kind == "preamble")
+
+
+async def prepared(service: Service, query: PrepareQuery) -> View:
+    """Prepare once, with everything the query asks for, and follow the pages."""
+    page = first = await service.prepare(replace(query, detail=True))
+    messages: list[Message] = []
+    piece = ""
+    while True:
+        assert page.first_message == len(messages)
+        messages += [_message(shown.message, shown.sources) for shown in page.messages]
+        if page.fragment is not None:
+            assert (page.fragment.index, page.fragment.offset) == (len(messages), len(piece))
+            piece += page.fragment.json
+            if len(piece) == page.fragment.total:
+                messages.append(_message(orjson.loads(piece), page.fragment.sources))
+                piece = ""
+        if page.next_cursor is None:
+            break
+        following = PrepareQuery(session=query.session, format=query.format, cursor=page.next_cursor)
+        page = await service.prepare(following)
+        assert (page.prepared, page.status, page.estimated_input_tokens) == (
+            first.prepared,
+            first.status,
+            first.estimated_input_tokens,
+        )
+    assert piece == ""
+    assert len(messages) == first.total_messages
+    assert first.observation is not None
+    return View(
+        query.format,
+        first.prepared,
+        first.status,
+        first.notes,
+        first.estimated_input_tokens,
+        tuple(messages),
+        first.observation,
+    )
+
+
+def _message(body: JsonObject, sources: tuple[str, ...]) -> Message:
+    return Message(str(body["role"]), body, sources)
+
+
+async def look(service: Service, query: PrepareQuery) -> dict[Format, View]:
+    """What a session shows in every format, without appending or compacting."""
+    quiet = replace(query, append=(), strategy=None, compact="never")
+    return {form: await prepared(service, replace(quiet, format=form)) for form in FORMATS}
+
+
+async def nodes_of(service: Service, key: str, *, frontier: bool = False) -> list[NodeLine]:
+    """Every node (of the memory's frontier), page by page."""
+    found: list[NodeLine] = []
+    cursor: str | None = None
+    while True:
+        page = await service.list_nodes(key, frontier_only=frontier, limit=7, cursor=cursor)
+        found += page.nodes
+        cursor = page.next_cursor
+        if cursor is None:
+            assert len(found) == page.total
+            return found
+
+
+async def expanded(
+    service: Service, key: str, id: str, max_bytes: int, *, payload: bool = False
+) -> list[ExpandedRow]:
+    """All rows of an address, pieces joined."""
+    rows: list[ExpandedRow] = []
+    cursor: str | None = None
+    while True:
+        page = await service.expand(id, key, max_bytes, payload, cursor)
+        for piece in page.rows:
+            if rows and not rows[-1].complete:
+                assert (piece.ref, piece.offset) == (rows[-1].ref, len(rows[-1].text))
+                rows[-1] = replace(rows[-1], text=rows[-1].text + piece.text, complete=piece.complete)
+            else:
+                assert piece.offset == 0
+                rows.append(piece)
+        cursor = page.next_cursor
+        if cursor is None:
+            assert all(row.complete for row in rows)
+            return rows
+
+
+async def dump(service: Service) -> dict[str, list[tuple[object, ...]]]:
+    """Every table but observations and leases, row by row."""
+    return await service.work.store.read(_dump)
+
+
+def _dump(db: apsw.Connection) -> dict[str, list[tuple[object, ...]]]:
+    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
+    kept = [name for name in names if name not in ("observation", "lease")]
+    return {name: sorted(db.execute(f'SELECT * FROM "{name}"'), key=repr) for name in kept}
+
+
+# --- laws 1 and 2
+
+
+async def holds_everything_once(
+    service: Service, key: str, nodes: Sequence[str], after: Sequence[str], active: Sequence[Told]
+) -> None:
+    """Laws 1 and 2: the rows under `nodes` and then `after` are the active rows, once, word for word."""
+    rows: list[ExpandedRow] = []
+    for node in nodes:
+        rows += await expanded(service, key, node, 700)
+    assert [row.ref for row in rows] + [*after] == [row.ref for row in active]
+    if after:
+        rows += await expanded(service, key, f"{after[0]}..{after[-1]}", 3000)
+    _same_rows(rows, active)
+
+
+async def holds_every_part(service: Service, key: str, active: Sequence[Told]) -> None:
+    """Law 1 with include_payload, over the whole active path."""
+    if not active:
+        return
+    rows = await expanded(service, key, f"{active[0].ref}..{active[-1].ref}", 6000, payload=True)
+    _same_rows(rows, active)
+    for row, known in zip(rows, active, strict=True):
+        assert row.payload is not None
+        assert len(row.payload) == len(known.parts), row.ref
+        for shown, part in zip(row.payload, known.parts, strict=True):
+            _same_part(shown, part, row.ref)
+
+
+def _same_part(shown: Json, part: Part, ref: str) -> None:
+    block = part_to_json(part)
+    size = len(encode(block))
+    if size > PAYLOAD_BYTES:
+        assert shown == {"type": block["type"], "omitted": f"{size} bytes do not fit into an answer"}
+    else:
+        assert shown == block, ref
+
+
+def _same_rows(rows: Sequence[ExpandedRow], active: Sequence[Told]) -> None:
+    assert [row.ref for row in rows] == [row.ref for row in active]
+    for row, known in zip(rows, active, strict=True):
+        assert row.text == known.text, row.ref
+        assert (row.role, row.removed) == (known.role, False)
+
+
+async def holds_memory(service: Service, key: str, active: Sequence[Told]) -> None:
+    """Laws 1 and 2 for the memory frontier and the rows after the covered end."""
+    standing = await nodes_of(service, key, frontier=True)
+    standing.sort(key=lambda node: _seq(node.span[0]))
+    end = _seq(standing[-1].span[1]) if standing else 0
+    after = [row.ref for row in active if row.seq > end]
+    await holds_everything_once(service, key, [node.id for node in standing], after, active)
+
+
+async def holds_cover(service: Service, key: str, active: Sequence[Told]) -> None:
+    """Law 2 for the DAG: a node's rows are the chain between its ends, a parent's its children's."""
+    nodes = {node.id: node for node in await nodes_of(service, key)}
+    places = {row.ref: place for place, row in enumerate(active)}
+    for node in nodes.values():
+        first, last = (places[end] for end in node.span)
+        assert node.rows == last - first + 1, node.id
+        children = (await service.describe(node.id, key)).node
+        assert children is not None
+        below = [nodes[child] for child in children.children]
+        assert [child.depth for child in below] == [node.depth - 1] * len(below)
+        assert (node.depth > 0) == (len(below) > 1), node.id
+        if below:
+            assert (below[0].span[0], below[-1].span[1]) == node.span
+        for one, other in pairwise(below):
+            assert places[one.span[1]] + 1 == places[other.span[0]], node.id
+
+
+def _seq(ref: str) -> int:
+    return int(ref.removeprefix("e"))
+
+
+# --- laws 3 to 7
+
+
+def holds_order(views: dict[Format, View]) -> None:
+    """Law 3 as a provider sees it: no format has anything to refuse in turns, calls and results."""
+    for form, view in views.items():
+        assert check_order(view.messages, form) == []
+        assert view.tail == views["messages"].tail
+        assert view.prepared == views["messages"].prepared
+
+
+def holds_pairs(starts: Sequence[int], active: Sequence[Told], borders_only: bool) -> None:
+    """Law 3 at a border just made: no call on one side with its result on the other.
+
+    starts are numbers of rows before which something was cut; borders_only: a unit must open there.
+    """
+    places = {row.seq: place for place, row in enumerate(active)}
+    opening = set(borders(active)) if borders_only else set(range(len(active)))
+    for start in starts:
+        place = places[start]
+        assert place in opening, f"e{start} opens no unit"
+        for call, answer in pairs(active):
+            assert not call < place <= answer, f"e{start} parts {active[call].ref} from {active[answer].ref}"
+
+
+def canonical(messages: Sequence[Message]) -> list[tuple[bytes, tuple[str, ...]]]:
+    return [(orjson.dumps(dict(m.body), option=orjson.OPT_SORT_KEYS), m.sources) for m in messages]
+
+
+def holds_prefix(before: dict[Format, View], after: dict[Format, View]) -> None:
+    """Law 4 between two looks under one cut: what was settled stands."""
+    for form in FORMATS[:3]:
+        stands = settled(before[form].messages)
+        assert canonical(after[form].messages)[:stands] == canonical(before[form].messages)[:stands]
+    if before["text"].messages and not waits(before["messages"].messages):
+        old, new = (str(views["text"].messages[0].body["content"]) for views in (before, after))
+        assert new.startswith(old) or old == NOTHING
+
+
+NOTHING = "[The rows of the conversation at this place hold nothing to show.]"
+
+
+def settled(messages: Sequence[Message]) -> int:
+    """How many messages must stand: all but the last, or all before the group that still waits."""
+    last = _last_assistant(messages)
+    if last is not None and waits(messages):
+        return last
+    return max(0, len(messages) - 1)
+
+
+def waits(messages: Sequence[Message]) -> bool:
+    """Whether the last group of calls has not all its results yet."""
+    last = _last_assistant(messages)
+    if last is None:
+        return False
+    return _count(messages[last:], CALLS) > _count(messages[last:], RESULTS)
+
+
+CALLS = ("tool_use", "tool_call", "function", "custom")
+RESULTS = ("tool_result",)
+
+
+def _last_assistant(messages: Sequence[Message]) -> int | None:
+    return max((i for i, message in enumerate(messages) if message.role == "assistant"), default=None)
+
+
+def _count(messages: Sequence[Message], kinds: Sequence[str]) -> int:
+    blocks = [block for message in messages for block in _blocks(message)]
+    native = [block for block in blocks if block.get("type") in kinds]
+    # An unknown block kept verbatim may look like a call; only ours have a text as id.
+    ours = [block for block in native if kinds == RESULTS or isinstance(_id_of(block), str)]
+    results = sum("tool_call_id" in message.body for message in messages)
+    return len(ours) + (results if kinds == RESULTS else 0)
+
+
+def _id_of(block: dict[str, Json]) -> Json:
+    return block.get("id", block.get("call_id"))
+
+
+def _blocks(message: Message) -> list[dict[str, Json]]:
+    found: list[Json] = []
+    for key in ("content", "tool_calls"):
+        value = message.body.get(key)
+        found += value if isinstance(value, list) else []
+    return [block for block in found if isinstance(block, dict)]
+
+
+def history_text(views: dict[Format, View]) -> str | None:
+    """The history message as it is shown; None where no cut is in force."""
+    if views["messages"].cut is None:
+        return None
+    block = _blocks(views["messages"].messages[0])[0]
+    return str(block["text"])
+
+
+def holds_estimate(views: dict[Format, View], active: Sequence[Told]) -> None:
+    """Law 7's figure is the rule's: preamble, history and tail as they are shown."""
+    history = history_text(views)
+    shown = Size() if history is None else Size(bytes=utf8_length(history), inputs=1)
+    tail = set(views["messages"].tail)
+    size = shown + weight([row for row in active if row.ref in tail])
+    for view in views.values():
+        assert view.tokens == view.preamble + size.tokens
+        assert view.tokens == sum(section.tokens for section in view.observation.sections)
+
+
+def holds_fit(view: View) -> None:
+    """Law 7: within the window, or a status and a note that say why not."""
+    window = view.observation.window_tokens
+    if window is None or view.tokens <= window:
+        assert view.status != "limited"
+        return
+    assert view.status in ("limited", "failed")
+    assert any(note.startswith("Over the window") and str(window) in note for note in view.notes)
+
+
+async def least_tokens(service: Service, key: str, active: Sequence[Told]) -> TokenCount:
+    """What the newest unit weighs with the least history there could be before it: its nodes as stubs,
+    or nothing at all where not even a leaf can be made of what stands before it."""
+    newest = borders(active)[-1]
+    standing = await nodes_of(service, key, frontier=True)
+    blocks: list[str] = []
+    covered = 0
+    for node in sorted(standing, key=lambda node: _seq(node.span[0])):
+        described = (await service.describe(node.id, key)).node
+        assert described is not None
+        if _seq(node.span[1]) < active[newest].seq:
+            blocks.append(f"{described.header}\n{escape_history('')}…\n[shortened: lcm_describe {node.id}]")
+            covered = max(covered, _seq(node.span[1]))
+    loose = [row for row in active[:newest] if row.seq > covered]
+    if weight(loose).tokens >= LEAST_LEAF_TOKENS:
+        loose = []
+    size = weight([*loose, *active[newest:]])
+    history = fence_history(blocks) if blocks else ""
+    return TokenCount((size + Size(bytes=utf8_length(history), inputs=1 if blocks else 0)).tokens)
+
+
+async def holds_shrink(service: Service, active: Sequence[Told], key: str) -> None:
+    """Law 6: every stored summary is strictly smaller than its source, as both are shown."""
+    places = {row.seq: place for place, row in enumerate(active)}
+    session = (await service.sessions(key)).sessions[0]
+    texts = await service.work.store.read(_texts, int(session.id.removeprefix("s")))
+    below = await service.work.store.read(_children, int(session.id.removeprefix("s")))
+    for (node, kind), (depth, first, last, source, tokens, body) in texts.items():
+        own = shown_tokens(header(NodeId(node), depth, Seq(first), Seq(last)), body)
+        assert own <= tokens <= own + UNKNOWN_DIGITS_TOKENS, (node, kind)
+        assert tokens < source, (node, kind)
+        if depth == 0:
+            assert source == weight(active[places[first] : places[last] + 1]).tokens
+            assert own < source
+        else:
+            shown = "".join(_block(child, texts[child, "primary"]) for child in below[node])
+            assert source == sum(texts[child, "primary"][4] for child in below[node])
+            assert own < text_tokens(shown), (node, kind)
+
+
+_Text = tuple[int, int, int, int, int, str]
+
+
+def _block(node: int, text: _Text) -> str:
+    depth, first, last, _, _, body = text
+    return f"{header(NodeId(node), depth, Seq(first), Seq(last))}\n{escape_history(body)}\n\n"
+
+
+def _texts(db: apsw.Connection, session: int) -> dict[tuple[int, str], _Text]:
+    rows = db.execute(
+        """SELECT node.id, tier.kind, depth, first, last, source_tokens, tokens, body FROM node
+            JOIN tier ON tier.session = node.session AND tier.node = node.id
+            JOIN text ON text.id = tier.text WHERE node.session = ?""",
+        (session,),
+    )
+    return {(node, kind): (*row,) for node, kind, *row in rows}  # pyright: ignore[reportReturnType]
+
+
+def _children(db: apsw.Connection, session: int) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for node, child in db.execute("SELECT node, child FROM edge WHERE session = ? ORDER BY node, n", (session,)):
+        found.setdefault(node, []).append(child)
+    return found

@@ -1,0 +1,190 @@
+"""A server over stdio in a process of its own: the wire, the end of it, signals, and the parent's death."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+from harbour import talk
+
+on_posix = pytest.mark.skipif(os.name != "posix", reason="signals and process ids are of POSIX systems")
+
+_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+_ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def command(db: Path) -> list[str]:
+    return [sys.executable, "-W", "error", "-m", "lcm_mcp", "--db", str(db), "serve"]
+
+
+def line(method: str, params: object, number: int | None = None) -> str:
+    numbered = {} if number is None else {"id": number}
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **numbered}) + "\n"
+
+
+OPENING = line("initialize", _HELLO, 0) + line("notifications/initialized", {})
+
+
+def tool(number: int, name: str, **arguments: object) -> str:
+    return line("tools/call", {"name": name, "arguments": arguments}, number)
+
+
+def piped(db: Path, script: str) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[bytes]]:
+    """Everything the server wrote, each line of stdout being a message, for a script that then ends."""
+    ended = subprocess.run(command(db), input=script.encode(), capture_output=True, timeout=60)
+    messages = [json.loads(written) for written in ended.stdout.splitlines()]
+    assert all(message["jsonrpc"] == "2.0" for message in messages)
+    return messages, ended
+
+
+@contextmanager
+def running(db: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+    """A server that has answered its first request, with its stdin and stdout."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(db), stdin=pipe, stdout=pipe, stderr=pipe) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            server.stdin.write(OPENING.encode())
+            server.stdin.flush()
+            assert json.loads(server.stdout.readline())["id"] == 0
+            yield server, server.stdin, server.stdout
+        finally:
+            server.kill()
+
+
+def test_a_script_of_five_calls_and_an_end_gets_five_replies(store_path: Path) -> None:
+    calls = [
+        tool(1, "lcm_append", session="s", entries=talk(300)),
+        tool(2, "lcm_grep", pattern="pier"),
+        tool(3, "prepare_context", session="s", append=talk(5), compact="force", window_tokens=9000),
+        tool(4, "lcm_sessions"),
+        tool(5, "lcm_expand", id="e1", session="s"),
+    ]
+    messages, ended = piped(store_path, OPENING + "".join(calls))
+    assert sorted(message["id"] for message in messages) == [0, 1, 2, 3, 4, 5]
+    assert all("result" in message for message in messages)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
+def test_a_script_of_the_modern_era_needs_no_handshake(store_path: Path) -> None:
+    script = "".join(
+        line("tools/call", {"name": "lcm_sessions", "arguments": {}, "_meta": _ENVELOPE}, number)
+        for number in range(5)
+    )
+    messages, ended = piped(store_path, script)
+    assert sorted(message["id"] for message in messages) == [0, 1, 2, 3, 4]
+    assert all(message["result"]["structuredContent"]["total"] == 0 for message in messages)
+    assert ended.returncode == 0
+
+
+def test_a_client_that_says_nothing_and_leaves_ends_the_server(store_path: Path) -> None:
+    messages, ended = piped(store_path, "")
+    assert (messages, ended.returncode, ended.stdout, ended.stderr) == ([], 0, b"", b"")
+
+
+def test_a_cancelled_call_is_not_waited_for_at_the_end(store_path: Path) -> None:
+    cancel = line("notifications/cancelled", {"requestId": 1})
+    messages, ended = piped(store_path, OPENING + tool(1, "lcm_sessions") + cancel + tool(2, "lcm_sessions"))
+    assert {message["id"] for message in messages} >= {0, 2}
+    assert ended.returncode == 0
+
+
+def test_a_line_that_is_no_message_is_answered_and_the_rest_goes_on(store_path: Path) -> None:
+    bad = 'nonsense\n\n[1]\n{"jsonrpc":"2.0"}\n'
+    messages, ended = piped(store_path, OPENING + bad + tool(1, "lcm_sessions"))
+    codes = [message["error"]["code"] for message in messages if message["id"] is None]
+    assert codes == [-32700, -32600, -32600]
+    assert messages[-1]["id"] == 1
+    assert ended.stderr == b""
+
+
+def test_half_of_a_surrogate_pair_does_not_lose_a_call(store_path: Path) -> None:
+    entries = [{"role": "user", "content": "cut \ud83d here, whole \U0001f600, a \\ud83d in words"}]
+    script = OPENING + tool(1, "lcm_append", session="s", entries=entries)
+    piped(store_path, script)
+    messages, _ = piped(store_path, OPENING + tool(1, "lcm_expand", id="e1", session="s"))
+    (row,) = messages[-1]["result"]["structuredContent"]["rows"]
+    assert row["text"] == "cut \ufffd here, whole \U0001f600, a \\ud83d in words"
+
+
+@on_posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_it_while_stdin_is_open(store_path: Path, name: str) -> None:
+    with running(store_path) as (server, _, stdout):
+        server.send_signal(getattr(signal, name))
+        assert server.wait(timeout=20) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+        assert stdout.read() == b""
+
+
+@on_posix
+def test_a_signal_ends_it_even_if_nobody_reads_its_replies(store_path: Path) -> None:
+    with running(store_path) as (server, stdin, _):
+        stdin.write(tool(1, "lcm_append", session="s", entries=talk(500)).encode())
+        for number in range(2, 5):
+            stdin.write(tool(number, "lcm_expand", id="e1..e2000", session="s", max_bytes=150_000).encode())
+        stdin.flush()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=20) in (0, 1)
+
+
+@on_posix
+def test_what_was_acknowledged_is_there_after_a_signal(store_path: Path) -> None:
+    with running(store_path) as (server, stdin, stdout):
+        stdin.write(tool(1, "lcm_append", session="s", entries=talk(10)).encode())
+        stdin.flush()
+        assert json.loads(stdout.readline())["id"] == 1
+        server.send_signal(signal.SIGTERM)
+        server.wait(timeout=20)
+    messages, _ = piped(store_path, OPENING + tool(1, "lcm_sessions"))
+    assert messages[-1]["result"]["structuredContent"]["sessions"][0]["rows"] == 40
+
+
+@on_posix
+def test_a_client_that_closes_its_end_is_no_fault(store_path: Path) -> None:
+    with running(store_path) as (server, stdin, stdout):
+        stdout.close()
+        stdin.write(tool(1, "lcm_sessions").encode())
+        stdin.flush()
+        assert server.wait(timeout=20) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+
+
+@on_posix
+def test_it_ends_when_its_parent_dies_though_stdin_stays_open(store_path: Path) -> None:
+    ours, theirs = os.pipe()  # both ends stay open here: the server never sees the end of its stdin
+    alive, told = os.pipe()  # the server alone holds `told` once its parent is dead
+    parent = (
+        "import subprocess, sys, time\n"
+        f"subprocess.Popen({command(store_path)!r}, stdin={ours}, stdout=subprocess.DEVNULL, pass_fds=[{told}])\n"
+        "print('started', flush=True)\ntime.sleep(600)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", parent], stdout=subprocess.PIPE, pass_fds=(ours, told)
+    ) as between:
+        assert between.stdout is not None
+        assert between.stdout.readline() == b"started\n"
+        os.close(told)
+        # It must be up before its parent goes, or it would take init for its parent.
+        while not store_path.exists():
+            time.sleep(0.02)
+        between.kill()
+    assert os.read(alive, 1) == b""  # returns only when the last holder is gone
+    for descriptor in (ours, theirs, alive):
+        os.close(descriptor)
