@@ -104,16 +104,18 @@ async def open_all(*paths: str) -> None:
 
 
 async def hold(store: str) -> None:
-    """Keep the write lock from the first line on stdin to the second."""
-    db = apsw.Connection(store)
-    wait_for_start()
-    with db:
-        db.execute("BEGIN IMMEDIATE") if not db.in_transaction else None
+    """Write, and keep the write lock until a line arrives on stdin."""
+
+    def hold_on(db: apsw.Connection) -> None:
         db.execute("INSERT INTO text(body) VALUES('by the other process')")
         say("locked")
         sys.stdin.readline()
-    db.close()
+
+    opened = Store.open(Path(store))
+    wait_for_start()
+    await opened.write(hold_on)
     say("released")
+    await opened.close()
 
 
 async def lease(store: str, session: str) -> None:

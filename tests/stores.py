@@ -165,18 +165,13 @@ def _assert_adjacent(path: RowPath, nodes: Sequence[Node]) -> None:
         assert path.before(newer.first) == older.last
 
 
-def assert_sound(path: Path) -> None:
+def assert_sound(db: apsw.Connection) -> None:
     """What holds for every store whatever happened to it: structure, numbers, nodes, projections."""
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        with db:
-            assert db.execute("PRAGMA integrity_check").get == "ok"
-            assert not list(db.execute("PRAGMA foreign_key_check"))
-            for session in all_sessions(db):
-                assert_nodes_are_whole(db, session)
-                assert_projection_covers_all(db, session)
-    finally:
-        db.close()
+    assert db.execute("PRAGMA integrity_check").get == "ok"
+    assert not list(db.execute("PRAGMA foreign_key_check"))
+    for session in all_sessions(db):
+        assert_nodes_are_whole(db, session)
+        assert_projection_covers_all(db, session)
 
 
 @contextmanager

@@ -20,7 +20,14 @@ from lcm_mcp.transcript.units import Span
 
 _NODE = """SELECT node.id, node.depth, node.first, node.last, node.rows, node.source_tokens, node.made_at,
     tier.tokens, tier.level
-    FROM node JOIN tier ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary' """
+    FROM node CROSS JOIN tier
+    ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary' """
+# CROSS keeps the nodes outside: starting from the tiers would read every one of the session.
+_ENDING_AT = (
+    _NODE.replace("FROM node ", "FROM node INDEXED BY node_by_last ")
+    + """WHERE node.session = ? AND node.last = ?
+    ORDER BY node.first, node.depth DESC, node.id DESC LIMIT 1"""
+)
 
 
 def covered_end(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Seq:
@@ -42,15 +49,7 @@ def frontier(
     nodes: list[Node] = []
     end = covered_end(db, session, path, upto)
     while end > 0 and len(nodes) != most:
-        row = next(
-            db.execute(
-                _NODE
-                + """WHERE node.session = ? AND node.last = ?
-                ORDER BY node.first, node.depth DESC, node.id DESC LIMIT 1""",
-                (session, end),
-            ),
-            None,
-        )
+        row = next(db.execute(_ENDING_AT, (session, end)), None)
         if row is None:
             break
         nodes.append(Node(*row))

@@ -97,6 +97,7 @@ _FIRST: tuple[str, ...] = (
         PRIMARY KEY(session, node, kind),
         FOREIGN KEY(session, node) REFERENCES node(session, id)) STRICT, WITHOUT ROWID""",
     "CREATE INDEX tier_by_text ON tier(text)",
+    "CREATE INDEX tier_by_session ON tier(session, text)",
     """CREATE TABLE cut(
         session INTEGER NOT NULL REFERENCES session(id),
         n INTEGER NOT NULL,
