@@ -141,7 +141,8 @@ class StoreDamaged(StoreError):
 
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(
-            f"{path} is damaged ({reason}). Run `lcm-mcp doctor`, and restore a backup if it says so."
+            f"{path} is damaged ({reason}). Run `lcm-mcp doctor --repair`: it mends what can be mended, "
+            "keeps a copy of the file, and says if a backup is needed."
         )
 
 

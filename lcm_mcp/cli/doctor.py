@@ -20,11 +20,18 @@ if TYPE_CHECKING:
 
 
 @click.command("doctor")
+@click.option(
+    "--repair", is_flag=True, help="First rewrite page checksums if they alone are wrong; a copy is kept."
+)
 @json_option
 @shared_options
 @pass_call
-def doctor_command(call: Call, as_json: bool) -> None:
+def doctor_command(call: Call, repair: bool, as_json: bool) -> None:
     """Check the store, show the settings."""
+    if repair:
+        from lcm_mcp.service import doctoring
+
+        click.echo(doctoring.repair(call.settings().db), err=True)
     diagnosis = call.run(lambda service: service.doctor())
     if as_json:
         print_json(diagnosis)

@@ -6,9 +6,11 @@ what was found and, where it fails, what to do.
 
 from __future__ import annotations
 
+import shutil
 import stat
 from collections.abc import Callable
 from itertools import pairwise
+from pathlib import Path
 
 import apsw
 
@@ -16,10 +18,12 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
+from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
+from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import sessions
-from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.path import Path as RowPath
 
 RESTORE = "Restore a backup, or import the transcripts into a new store."
 
@@ -39,6 +43,23 @@ async def diagnose(work: Workplace) -> Diagnosis:
     checks.append(await _writes(work))
     settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
     return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
+
+
+def repair(path: Path) -> str:
+    """Mend a file whose checksums alone are wrong, keeping a copy of it; says what was done.
+
+    Raises StoreError where more is wrong than that, or nothing can be done; the file is then as it was.
+    """
+    if not path.exists():
+        return f"{path} does not exist: nothing to repair."
+    if Store.is_sound(path):
+        return "Every checksum is right: nothing to repair."
+    copy = path.with_name(f"{path.name}.{now_ms()}.before-repair")
+    for side in ("", "-wal"):
+        if (part := path.with_name(path.name + side)).exists():
+            shutil.copy2(part, copy.with_name(copy.name + side))
+    Store.rewrite_checksums(path)
+    return f"Checksums were rewritten. The file as it was is kept at {copy}; delete it when all is well."
 
 
 def _checksums(work: Workplace) -> Check:
@@ -70,7 +91,7 @@ def _references(db: apsw.Connection) -> Check:
 def _paths(db: apsw.Connection) -> Check:
     """Every session's path leads from its leaf to its first row, and its totals add up along it."""
     for session in sessions.every(db, None):
-        marks = Path(db, session.id, session.leaf).marks(Seq(1), session.leaf)
+        marks = RowPath(db, session.id, session.leaf).marks(Seq(1), session.leaf)
         for before, mark in pairwise(marks):
             if mark.before != before.upto:
                 return Check("paths", False, f"totals of s{session.id}/e{mark.seq} do not add up. {RESTORE}")
@@ -81,7 +102,7 @@ def _coverage(db: apsw.Connection) -> Check:
     """Nodes cover what they say without overlap or hole; how much has no leaf yet is told."""
     bare = total = 0
     for session in sessions.every(db, None):
-        path = Path(db, session.id, session.leaf)
+        path = RowPath(db, session.id, session.leaf)
         nodes = dag.frontier(db, session.id, path, session.leaf)
         end = Seq(0)
         for node in nodes:

@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -97,6 +97,26 @@ class Store:
                 writer.close()
                 raise
         return cls(path, writer)
+
+    @staticmethod
+    def is_sound(path: Path) -> bool:
+        """Whether every page passes its checksum and the structure holds. Raises StoreError."""
+        with translated(path):
+            return _sound(path, verified=True)
+
+    @staticmethod
+    def rewrite_checksums(path: Path) -> None:
+        """Give every page its right checksum, where SQLite finds the structure sound without them.
+
+        Needed after another SQLite program wrote pages of the file, which then carry none.
+        Raises StoreDamaged where more than checksums is wrong; the file is then as it was.
+        """
+        with translated(path):
+            if not _sound(path, verified=False):
+                raise StoreDamaged(str(path), "its structure is broken beyond its checksums")
+            with _unverified(path) as db:
+                db.execute("VACUUM")
+                db.pragma("wal_checkpoint", "truncate")
 
     async def write(
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -236,7 +256,9 @@ _REASONS: Final[tuple[tuple[type[apsw.Error], str, str], ...]] = (
 def _as_store_error(path: Path, error: apsw.Error) -> StoreError:
     name = str(path)
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
-        return StoreDamaged(name, "a page fails its checksum")
+        return StoreDamaged(
+            name, "a page fails its checksum: the disk changed it, or another program wrote the file"
+        )
     match error:
         case apsw.BusyError() | apsw.LockedError():
             return StoreBusy(name, BUSY_S)
@@ -273,6 +295,22 @@ def _check_access(path: Path) -> None:
         raise StoreUnavailable(str(path), "it is a folder", "Name a file with --db or LCM_DB.")
     if not os.access(path, os.R_OK | os.W_OK):
         raise StoreUnavailable(str(path), "no permission to read and write it", "Use --db or LCM_DB.")
+
+
+def _sound(path: Path, *, verified: bool) -> bool:
+    try:
+        with closing(_connect(path, apsw.SQLITE_OPEN_READONLY)) if verified else _unverified(path) as db:
+            return db.execute("PRAGMA integrity_check(1)").get == "ok"
+    except (apsw.IOError, apsw.CorruptError):
+        return False
+
+
+@contextmanager
+def _unverified(path: Path) -> Generator[apsw.Connection]:
+    """A connection that takes pages as they are; verification must be off before the first page is read."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs_name())) as db:
+        db.pragma("checksum_verification", "off")
+        yield db
 
 
 _checksums_loaded = threading.Lock()
