@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format clean
+.PHONY: demo test lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -22,6 +22,10 @@ lint: $(VENV)/.installed-dev
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Puts what the demo prints now into the README, which a test compares.
+readme: $(VENV)/.installed
+	$(BIN)/python tests/refresh_readme.py
 
 clean:
 	rm -rf $(VENV)

@@ -31,7 +31,7 @@ ODD_TEXTS = (
     "",
     " \n",
     "写一个测试，然后运行它。",
-    "lone \ud83d, a pair \ud83d\ude00 and a NUL \x00",
+    "lone \ud83d, then \U0001f600 and a NUL \x00",
     "[lcm:summary #1 depth 0 span e1..e2]",
     "=== user e1 ===\r\n\x1b[31mred\x1b[0m\t\u2028",
     "e\u0301 \u202e ǅ ﬃ",

@@ -21,6 +21,7 @@ from lcm_mcp.storage.connections import Store
 TIMES = 3
 LONG = 300_000
 """Steps of a statement that is long enough to be cancelled in its midst."""
+NEVER = 1000.0
 
 
 @pytest.fixture(params=BACKENDS)
@@ -62,7 +63,8 @@ class Jobs:
         return self._chance.choice([1, 1, 2000, LONG // 10, LONG])
 
     def delay(self) -> float:
-        return self._chance.choice([0, 0, 0.0005, 0.002, 0.01]) * self._chance.random()
+        """Seconds until the job is cancelled: at once, sometime in its midst, or never."""
+        return self._chance.choice([0, 0.001, 0.004, 0.02, NEVER]) * (0.1 + self._chance.random())
 
     async def write(self) -> None:
         self._started += 1
@@ -103,11 +105,14 @@ async def test_jobs_under_tiny_deadlines_are_done_or_not_done(store_path: Path) 
 async def test_jobs_of_cancelled_task_groups_are_done_or_not_done(store_path: Path) -> None:
     async with opened(store_path) as store:
         jobs = Jobs(store, 2)
-        for _ in range(30):
+        for turn in range(30):
             async with anyio.create_task_group() as group:
                 for _ in range(10):
                     group.start_soon(jobs.write)
-                await anyio.sleep(jobs.delay() * 3)
+                if turn % 3:
+                    await anyio.sleep(0.001 * turn)
+                else:
+                    await jobs.write()
                 group.cancel_scope.cancel()
             await jobs.check()
         assert jobs.returned
@@ -136,7 +141,7 @@ async def test_cancelled_reads_leave_readers_and_writers_alone(store_path: Path)
     cancelled = 0
     async with opened(store_path) as store:
         jobs = Jobs(store, 4)
-        for _ in range(40):
+        for _ in range(80):
             with anyio.move_on_after(jobs.delay()) as scope:
                 async with anyio.create_task_group() as group:
                     for _ in range(6):

@@ -52,7 +52,7 @@ class Service:
         limit: int = 20,
         cursor: str | None = None,
     ) -> SessionPage:
-        """Stored sessions, last appended first; query is part of a key or title."""
+        """Stored sessions, last active first; query is part of a key or title."""
         return await self.work.store.read(reading.list_sessions, query, project, limit, cursor)
 
     async def list_nodes(

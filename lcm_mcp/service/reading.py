@@ -67,7 +67,7 @@ def list_sessions(
     limit: int,
     cursor: str | None,
 ) -> SessionPage:
-    """Stored sessions, last appended first."""
+    """Stored sessions, last active first."""
     wanted = sessions.Filter(
         None if project is None else readable(project), None if query is None else readable(query)
     )
@@ -84,7 +84,7 @@ def list_sessions(
     return SessionPage(
         tuple(_session_line(db, session) for session in shown),
         total,
-        cursors.make(asked, (shown[-1].appended_at, shown[-1].id)) if more else None,
+        cursors.make(asked, (shown[-1].active_at, shown[-1].id)) if more else None,
         note,
     )
 

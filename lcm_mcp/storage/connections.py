@@ -9,11 +9,10 @@ SQLite's exceptions above this floor (they leave as StoreError).
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -22,7 +21,6 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 import apsw
-import apsw.sqlite_extra
 
 from lcm_mcp.errors import (
     NotAStore,
@@ -30,36 +28,17 @@ from lcm_mcp.errors import (
     StoreClosed,
     StoreDamaged,
     StoreError,
-    StoreTooNew,
     StoreUnavailable,
 )
-from lcm_mcp.storage import schema
+from lcm_mcp.storage import files
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 READERS: Final = 4
-BUSY_S: Final = 10.0
 BUSY_POLL_S: Final = 0.01
 CANCEL_CHECK_STEPS: Final = 20_000
 """SQLite steps between two looks at whether the caller was cancelled; about a millisecond of work."""
-
-CHECKSUMS: Final = "cksumvfs"
-CHECKSUM_VFS: Final = "cksmvfs"
-
-_WRITER_PRAGMAS: Final = (
-    ("journal_mode", "wal"),
-    ("synchronous", "full"),  # an acknowledged row survives power loss
-    ("fullfsync", 1),  # the same promise on macOS; a no-op elsewhere
-    ("foreign_keys", 1),
-    ("journal_size_limit", 64 * 1024 * 1024),
-)
-_SHARED_PRAGMAS: Final = (
-    ("cache_size", -16_000),
-    ("mmap_size", 0),
-    ("temp_store", "memory"),
-    ("trusted_schema", 0),
-)
 
 
 @dataclass(slots=True)
@@ -73,7 +52,7 @@ class Store:
 
     def __init__(self, path: Path, writer: apsw.Connection) -> None:
         self.path: Final = path
-        self.checksummed: Final = _vfs_name() is not None and writer.reserve_bytes() == schema.CHECKSUM_BYTES
+        self.checksummed: Final = files.is_checksummed(writer)
         """Whether every page of the file carries a checksum that is verified when it is read."""
         self._writer = writer
         self._writer_lock = threading.Lock()
@@ -88,35 +67,22 @@ class Store:
 
         Raises NotAStore, StoreTooNew, StoreDamaged, StoreBusy or StoreUnavailable and leaves the file alone.
         """
-        _make_private(path)
         with translated(path):
-            writer = _connect(path, apsw.SQLITE_OPEN_READWRITE)
-            try:
-                _prepare_writer(writer, path)
-            except BaseException:
-                writer.close()
-                raise
+            writer = files.open_writer(path)
+        writer.set_busy_handler(_BusyWait())
         return cls(path, writer)
 
     @staticmethod
     def is_sound(path: Path) -> bool:
         """Whether every page passes its checksum and the structure holds. Raises StoreError."""
         with translated(path):
-            return _sound(path, verified=True)
+            return files.is_sound(path)
 
     @staticmethod
     def rewrite_checksums(path: Path) -> None:
-        """Give every page its right checksum, where SQLite finds the structure sound without them.
-
-        Needed after another SQLite program wrote pages of the file, which then carry none.
-        Raises StoreDamaged where more than checksums is wrong; the file is then as it was.
-        """
+        """See files.rewrite_checksums. Raises StoreError."""
         with translated(path):
-            if not _sound(path, verified=False):
-                raise StoreDamaged(str(path), "its structure is broken beyond its checksums")
-            with _unverified(path) as db:
-                db.execute("VACUUM")
-                db.pragma("wal_checkpoint", "truncate")
+            files.rewrite_checksums(path)
 
     async def write(
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
@@ -162,19 +128,15 @@ class Store:
         with self._writer_lock, translated(self.path):
             if self._closed:
                 raise StoreClosed
-            with self._writer, _cancellable(self._writer):
-                return job(self._writer)
-        raise AssertionError("a transaction never hides an exception")
+            return _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
 
     def _read_now(self, job: Callable[[apsw.Connection], T]) -> T:
         with translated(self.path):
             reader = self._take_reader()
             try:
-                with reader, _cancellable(reader):
-                    return job(reader)
+                return _in_transaction(reader, "BEGIN", job)
             finally:
                 self._give_back(reader)
-        raise AssertionError("a transaction never hides an exception")
 
     def _take_reader(self) -> apsw.Connection:
         with self._readers.lock:
@@ -182,7 +144,7 @@ class Store:
                 raise StoreClosed
             if self._readers.idle:
                 return self._readers.idle.pop()
-        reader = _connect(self.path, apsw.SQLITE_OPEN_READONLY)
+        reader = files.open_reader(self.path)
         reader.set_busy_handler(_BusyWait())
         return reader
 
@@ -195,7 +157,7 @@ class Store:
 
 
 class _BusyWait:
-    """SQLite's busy handler: short sleeps that notice a cancelled caller, up to BUSY_S seconds."""
+    """SQLite's busy handler: short sleeps that notice a cancelled caller, up to files.BUSY_S seconds."""
 
     def __init__(self) -> None:
         self._since = 0.0
@@ -205,7 +167,24 @@ class _BusyWait:
             self._since = time.monotonic()
         _raise_if_cancelled()
         time.sleep(BUSY_POLL_S)
-        return time.monotonic() - self._since < BUSY_S
+        return time.monotonic() - self._since < files.BUSY_S
+
+
+def _in_transaction(db: apsw.Connection, begin: str, job: Callable[[apsw.Connection], T]) -> T:
+    """Run a job between BEGIN and COMMIT; whatever it raises leaves no transaction open.
+
+    Some errors (a full disk, a bad page) make SQLite roll back by itself, so ours must ask first.
+    """
+    db.execute(begin)
+    try:
+        with _cancellable(db):
+            result = job(db)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+    return result
 
 
 @contextmanager
@@ -261,7 +240,7 @@ def _as_store_error(path: Path, error: apsw.Error) -> StoreError:
         )
     match error:
         case apsw.BusyError() | apsw.LockedError():
-            return StoreBusy(name, BUSY_S)
+            return StoreBusy(name, files.BUSY_S)
         case apsw.NotADBError():
             return NotAStore(name)
         case apsw.CorruptError():
@@ -273,82 +252,3 @@ def _as_store_error(path: Path, error: apsw.Error) -> StoreError:
                 if isinstance(error, kind):
                     return StoreUnavailable(name, reason, remedy)
             return StoreUnavailable(name, str(error), "Run `lcm-mcp doctor`.")
-
-
-def _make_private(path: Path) -> None:
-    """Create folder and file readable by their owner only; SQLite gives its side files the same mode.
-
-    A file that exists is never opened here: closing any descriptor of it would drop the locks that another
-    connection of this process holds on it, and a database without its locks can be corrupted.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        _check_access(path)
-    except OSError as error:
-        raise StoreUnavailable(str(path), error.strerror or str(error), "Use --db or LCM_DB.") from error
-
-
-def _check_access(path: Path) -> None:
-    if path.is_dir():
-        raise StoreUnavailable(str(path), "it is a folder", "Name a file with --db or LCM_DB.")
-    if not os.access(path, os.R_OK | os.W_OK):
-        raise StoreUnavailable(str(path), "no permission to read and write it", "Use --db or LCM_DB.")
-
-
-def _sound(path: Path, *, verified: bool) -> bool:
-    try:
-        with closing(_connect(path, apsw.SQLITE_OPEN_READONLY)) if verified else _unverified(path) as db:
-            return db.execute("PRAGMA integrity_check(1)").get == "ok"
-    except (apsw.IOError, apsw.CorruptError):
-        return False
-
-
-@contextmanager
-def _unverified(path: Path) -> Generator[apsw.Connection]:
-    """A connection that takes pages as they are; verification must be off before the first page is read."""
-    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=_vfs_name())) as db:
-        db.pragma("checksum_verification", "off")
-        yield db
-
-
-_checksums_loaded = threading.Lock()
-
-
-def _vfs_name() -> str | None:
-    """The checksumming VFS, registered once per process; None where apsw came without it."""
-    with _checksums_loaded:
-        if CHECKSUM_VFS in apsw.vfs_names():
-            return CHECKSUM_VFS
-        if apsw.sqlite_extra.has(CHECKSUMS) is None:
-            return None
-        bootstrap = apsw.Connection(":memory:")
-        apsw.sqlite_extra.load(bootstrap, CHECKSUMS)
-        bootstrap.close()
-        return CHECKSUM_VFS
-
-
-def _connect(path: Path, flags: int) -> apsw.Connection:
-    db = apsw.Connection(str(path), flags=flags, vfs=_vfs_name())
-    db.set_busy_timeout(int(BUSY_S * 1000))
-    for name, value in _SHARED_PRAGMAS:
-        db.pragma(name, value)
-    return db
-
-
-def _prepare_writer(db: apsw.Connection, path: Path) -> None:
-    if not schema.is_ours(db):
-        raise NotAStore(str(path))
-    found = schema.version_of(db)
-    if found > schema.VERSION:
-        raise StoreTooNew(str(path), found, schema.VERSION)
-    if found == 0 and path.stat().st_size == 0:
-        db.pragma("page_size", schema.PAGE_BYTES)
-        if _vfs_name() is not None:
-            db.reserve_bytes(reserve=schema.CHECKSUM_BYTES)
-    db.transaction_mode = "IMMEDIATE"
-    for name, value in _WRITER_PRAGMAS:
-        db.pragma(name, value)
-    schema.migrate(db)
-    db.set_busy_handler(_BusyWait())

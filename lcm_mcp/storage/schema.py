@@ -29,7 +29,8 @@ _FIRST: tuple[str, ...] = (
         sha256 TEXT NOT NULL UNIQUE,
         media_type TEXT NOT NULL, width INTEGER, height INTEGER,
         data BLOB NOT NULL) STRICT""",
-    # leaf is the last row of the active path; next_* number what comes next in this session.
+    # leaf is the last row of the active path; next_* number what comes next in this
+    # session; active_at is when its newest row was written, at its source.
     """CREATE TABLE session(
         id INTEGER PRIMARY KEY,
         key TEXT NOT NULL UNIQUE,
@@ -41,9 +42,10 @@ _FIRST: tuple[str, ...] = (
         next_seq INTEGER NOT NULL DEFAULT 1,
         next_node INTEGER NOT NULL DEFAULT 1,
         next_cut INTEGER NOT NULL DEFAULT 1,
-        created_at INTEGER NOT NULL, appended_at INTEGER NOT NULL,
+        created_at INTEGER NOT NULL,
+        active_at INTEGER NOT NULL DEFAULT 0,
         UNIQUE(source, native_id)) STRICT""",
-    "CREATE INDEX session_by_project ON session(project, appended_at)",
+    "CREATE INDEX session_by_project ON session(project, active_at)",
     "CREATE INDEX session_by_parent ON session(parent) WHERE parent IS NOT NULL",
     # prev is the row before on the path, 0 before the first; cum_* are totals along the path.
     """CREATE TABLE row(

@@ -19,7 +19,7 @@ NATIVE = "native"
 Link = Literal["fork", "child"]
 
 _COLUMNS = """id, key, title, project, source, native_id, strategy, parent, link, opener,
-    leaf, next_seq, next_node, next_cut, appended_at"""
+    leaf, next_seq, next_node, next_cut, active_at"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Session:
     next_seq: Seq
     next_node: NodeId
     next_cut: CutId
-    appended_at: int
+    active_at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +70,19 @@ def find_by_native(db: apsw.Connection, source: str, native_id: str) -> Session 
 
 
 def last_active(db: apsw.Connection, project: str | None) -> Session | None:
-    """The main session appended to last: of the project where it has one, else of the whole store."""
+    """The main session with the newest row: of the project where it has one, else of the whole store."""
     if project is not None:
-        found = _one(db, "project = ? AND parent IS NULL ORDER BY appended_at DESC, id DESC", (project,))
+        found = _one(db, "project = ? AND parent IS NULL ORDER BY active_at DESC, id DESC", (project,))
         if found is not None:
             return found
-    return _one(db, "parent IS NULL ORDER BY appended_at DESC, id DESC", ())
+    return _one(db, "parent IS NULL ORDER BY active_at DESC, id DESC", ())
 
 
 def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
     """Make the session and return it; its key and (source, native_id) must be free."""
     number: int = db.execute(
         """INSERT INTO session(key, title, project, source, native_id, parent, link, opener,
-            created_at, appended_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+            created_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
         (
             new.key,
             new.title,
@@ -92,7 +92,6 @@ def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
             new.parent,
             new.link,
             new.opener,
-            now,
             now,
         ),
     ).get
@@ -135,12 +134,12 @@ def count(db: apsw.Connection, wanted: Filter) -> int:
 
 
 def page(db: apsw.Connection, wanted: Filter, limit: int, after: tuple[int, int] | None) -> Sequence[Session]:
-    """Sessions, last appended first; `after` is the (appended_at, id) of the last one already given."""
+    """Sessions, last active first; `after` is the (active_at, id) of the last one already given."""
     at, number = after or (None, None)
     rows = db.execute(
         f"""SELECT {_COLUMNS} FROM session WHERE {wanted.where}
-            AND (?3 IS NULL OR (appended_at, id) < (?3, ?4))
-            ORDER BY appended_at DESC, id DESC LIMIT ?5""",
+            AND (?3 IS NULL OR (active_at, id) < (?3, ?4))
+            ORDER BY active_at DESC, id DESC LIMIT ?5""",
         (wanted.project, wanted.query, at, number, limit),
     )
     return [Session(*row) for row in rows]

@@ -79,9 +79,10 @@ def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now
             conflicts.append(seq)
             _keep_variant(db, session.id, seq, entry)
     if next_seq > session.next_seq:
+        newest = max(now if entry.draft.at is None else entry.draft.at for entry in entries)
         db.execute(
-            "UPDATE session SET leaf = ?, next_seq = ?, appended_at = max(appended_at, ?) WHERE id = ?",
-            (head.leaf, next_seq, now, session.id),
+            "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
+            (head.leaf, next_seq, newest, session.id),
         )
     return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), head.leaf)
 

@@ -1,0 +1,176 @@
+"""The database file: made privately, opened carefully, mended where only its checksums are wrong.
+
+A new store is made whole under a name of its own and then linked into place, so that no process ever
+sees a half-made one. An existing file is only ever opened through SQLite: closing any other descriptor of
+it would drop the locks that connections of this process hold on it. Where apsw brings the checksumming
+VFS, every page carries a checksum that is verified when it is read.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final
+from uuid import uuid4
+
+import apsw
+import apsw.sqlite_extra
+
+from lcm_mcp.errors import NotAStore, StoreDamaged, StoreTooNew, StoreUnavailable
+from lcm_mcp.storage import schema
+
+BUSY_S: Final = 10.0
+"""How long we wait for another process's write to end."""
+CHECKSUMS: Final = "cksumvfs"
+CHECKSUM_VFS: Final = "cksmvfs"
+OTHER_FILE: Final = "Name another file with --db or LCM_DB."
+
+_WRITER_PRAGMAS: Final = (
+    ("journal_mode", "wal"),
+    ("synchronous", "full"),  # an acknowledged row survives power loss
+    ("fullfsync", 1),  # the same promise on macOS; a no-op elsewhere
+    ("foreign_keys", 1),
+    ("journal_size_limit", 64 * 1024 * 1024),
+)
+_SHARED_PRAGMAS: Final = (
+    ("cache_size", -16_000),
+    ("mmap_size", 0),
+    ("temp_store", "memory"),
+    ("trusted_schema", 0),
+)
+
+
+def open_writer(path: Path) -> apsw.Connection:
+    """A connection that may write, to a file that is a store of this version, made or migrated if need be.
+
+    Raises NotAStore, StoreTooNew, StoreUnavailable and apsw's errors; the file is then as it was.
+    """
+    _ensure(path)
+    db = connect(path, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        if not schema.is_ours(db):
+            raise NotAStore(str(path))
+        found = schema.version_of(db)
+        if found > schema.VERSION:
+            raise StoreTooNew(str(path), found, schema.VERSION)
+        _migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def open_reader(path: Path) -> apsw.Connection:
+    """A connection that cannot write."""
+    return connect(path, apsw.SQLITE_OPEN_READONLY)
+
+
+def connect(path: Path, flags: int) -> apsw.Connection:
+    db = apsw.Connection(str(path), flags=flags, vfs=vfs_name())
+    db.set_busy_timeout(int(BUSY_S * 1000))
+    for name, value in _SHARED_PRAGMAS:
+        db.pragma(name, value)
+    return db
+
+
+def is_checksummed(db: apsw.Connection) -> bool:
+    """Whether every page of the file carries a checksum that is verified when it is read."""
+    return vfs_name() is not None and db.reserve_bytes() == schema.CHECKSUM_BYTES
+
+
+def is_sound(path: Path, *, verified: bool = True) -> bool:
+    """Whether SQLite finds nothing wrong with the file, with its checksums or leaving them aside."""
+    try:
+        with closing(open_reader(path)) if verified else _unverified(path) as db:
+            return db.execute("PRAGMA integrity_check(1)").get == "ok"
+    except (apsw.IOError, apsw.CorruptError):
+        return False
+
+
+def rewrite_checksums(path: Path) -> None:
+    """Give every page its right checksum, where SQLite finds the structure sound without them.
+
+    Needed after another SQLite program wrote pages of the file, which then carry none.
+    Raises StoreDamaged where more than checksums is wrong; the file is then as it was.
+    """
+    if not is_sound(path, verified=False):
+        raise StoreDamaged(str(path), "its structure is broken beyond its checksums")
+    with _unverified(path) as db:
+        db.execute("VACUUM")
+        db.pragma("wal_checkpoint", "truncate")
+
+
+_registering = threading.Lock()
+
+
+def vfs_name() -> str | None:
+    """The checksumming VFS, registered once per process; None where apsw came without it."""
+    with _registering:
+        if CHECKSUM_VFS in apsw.vfs_names():
+            return CHECKSUM_VFS
+        if apsw.sqlite_extra.has(CHECKSUMS) is None:
+            return None
+        with closing(apsw.Connection(":memory:")) as bootstrap:
+            apsw.sqlite_extra.load(bootstrap, CHECKSUMS)
+        return CHECKSUM_VFS
+
+
+def _ensure(path: Path) -> None:
+    """See to it that a file is there that may be read and written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not path.exists() or (path.is_file() and path.stat().st_size == 0):
+            _make(path)
+    except OSError as error:
+        raise StoreUnavailable(str(path), error.strerror or str(error), OTHER_FILE) from error
+    if path.is_dir():
+        raise StoreUnavailable(str(path), "it is a folder", OTHER_FILE)
+    if not os.access(path, os.R_OK | os.W_OK):
+        raise StoreUnavailable(str(path), "no permission to read and write it", OTHER_FILE)
+
+
+def _make(path: Path) -> None:
+    """Make a new store, readable by its owner only, unless another process makes it first."""
+    private = path.with_name(f"{path.name}.new-{os.getpid()}-{uuid4().hex[:8]}")
+    os.close(os.open(private, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        with closing(connect(private, apsw.SQLITE_OPEN_READWRITE)) as db:
+            db.pragma("page_size", schema.PAGE_BYTES)
+            if vfs_name() is not None:
+                db.reserve_bytes(reserve=schema.CHECKSUM_BYTES)
+            _migrate(db)
+        _put(private, path)
+    finally:
+        for side in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                private.with_name(private.name + side).unlink()
+
+
+def _put(private: Path, path: Path) -> None:
+    """Give the new file its name; an empty file there is replaced, a store that came first is kept."""
+    try:
+        os.link(private, path)
+    except FileExistsError:
+        if path.is_file() and path.stat().st_size == 0:
+            os.replace(private, path)
+    except OSError:  # a file system without hard links
+        if not path.exists():
+            os.replace(private, path)
+
+
+def _migrate(db: apsw.Connection) -> None:
+    db.transaction_mode = "IMMEDIATE"
+    for name, value in _WRITER_PRAGMAS:
+        db.pragma(name, value)
+    schema.migrate(db)
+
+
+@contextmanager
+def _unverified(path: Path) -> Generator[apsw.Connection]:
+    """A connection that takes pages as they are; verification must be off before the first page is read."""
+    with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs_name())) as db:
+        db.pragma("checksum_verification", "off")
+        yield db
