@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 CALL_LIMIT_S: Final = 55.0
 """Some clients give up at 60 s, and then nobody learns what happened."""
 PARENT_POLL_S: Final = 1.0
+_PARENT: Final = os.getppid()  # taken early: a parent that dies while the store opens would go unnoticed
 GRACE_S: Final = 5.0
 """How long an orderly end may take before the process ends all the same; the store survives that."""
 
@@ -293,8 +294,7 @@ async def _hear_signals(stop: anyio.Event, *, task_status: anyio.abc.TaskStatus[
 
 async def _watch_parent(stop: anyio.Event) -> None:
     """Ask for the end when the process that started this one is gone, even if stdin stays open."""
-    parent = os.getppid()
-    while os.getppid() == parent:
+    while os.getppid() == _PARENT:
         await anyio.sleep(PARENT_POLL_S)
     stop.set()
 

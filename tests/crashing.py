@@ -26,7 +26,8 @@ SENTENCE = "The parser fails on line {n} of config_{n}.toml because the key is q
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def wait_for_start() -> None:

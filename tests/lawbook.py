@@ -16,22 +16,28 @@ import apsw
 import orjson
 
 from lcm_mcp.dag.model import header
+from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import NodeId, Seq
 from lcm_mcp.projection.formats import check_order
 from lcm_mcp.projection.labels import escape_history, fence_history
+from lcm_mcp.projection.lcm import block
 from lcm_mcp.projection.model import FORMATS, Format, Message
 from lcm_mcp.service import Service
 from lcm_mcp.service.answers import ExpandedRow, NodeLine, Observation
+from lcm_mcp.service.compaction import summarized
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.summarizers.ladder import shown_tokens
-from lcm_mcp.tokens import Size, TokenCount, text_tokens, utf8_length
+from lcm_mcp.tokens import Size, text_tokens, utf8_length
+from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import Draft, Json, JsonObject, Part, Role, ToolCall, ToolResult
+from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import seal
 
 UNKNOWN_DIGITS_TOKENS = 2
 """How much longer a header may have been taken while the node had no number yet."""
 LEAST_LEAF_TOKENS = 256
+STUB_TOKENS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,19 +82,20 @@ def _call_key(call_id: str) -> str:
     return call_id.encode("utf-8", "replace").decode()
 
 
-def borders(active: Sequence[Told]) -> list[int]:
-    """Places in `active` where a unit opens."""
+def opens(row: Told) -> bool:
+    """Whether a unit opens at this row, if no pair crosses it."""
+    return row.role == "user" and not any(isinstance(part, ToolResult) for part in row.parts)
+
+
+def newest_unit(active: Sequence[Told]) -> int:
+    """The place in `active` where the newest unit opens."""
     crossing = pairs(active)
-    return [
+    borders = (
         place
-        for place, row in enumerate(active)
-        if place == 0
-        or (
-            row.role == "user"
-            and not any(isinstance(part, ToolResult) for part in row.parts)
-            and not any(call < place <= answer for call, answer in crossing)
-        )
-    ]
+        for place in range(len(active) - 1, 0, -1)
+        if opens(active[place]) and not any(call < place <= answer for call, answer in crossing)
+    )
+    return next(borders, 0)
 
 
 # --- looking
@@ -229,12 +236,22 @@ def _parts_of(row: ExpandedRow) -> list[Json]:
     return json.loads(row.payload_piece.json)
 
 
-async def dump(service: Service) -> dict[str, list[tuple[object, ...]]]:
+async def same(service: Service, before: Dump) -> None:
+    """Laws 8 and 10: nothing but observations and leases has been written since."""
+    now = await dump(service)
+    changed = [name for name in before if now[name] != before[name]]
+    assert not changed, [(name, repr(set(now[name]) ^ set(before[name]))[:400]) for name in changed]
+
+
+Dump = dict[str, list[tuple[object, ...]]]
+
+
+async def dump(service: Service) -> Dump:
     """Every table but observations and leases, row by row."""
     return await service.work.store.read(_dump)
 
 
-def _dump(db: apsw.Connection) -> dict[str, list[tuple[object, ...]]]:
+def _dump(db: apsw.Connection) -> Dump:
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     kept = [name for name in names if name not in ("observation", "lease") and not name.startswith("sqlite_")]
     return {name: sorted(db.execute(f'SELECT * FROM "{name}"'), key=repr) for name in kept}
@@ -315,18 +332,21 @@ def holds_order(views: dict[Format, View]) -> None:
         assert view.prepared == views["messages"].prepared
 
 
-def holds_pairs(starts: Sequence[int], active: Sequence[Told], borders_only: bool) -> None:
-    """Law 3 at a border just made: no call on one side with its result on the other.
+Pair = tuple[int, int]
+"""A call's row and its result's, by seq."""
 
-    starts are numbers of rows before which something was cut; borders_only: a unit must open there.
-    """
+
+def holds_pairs(starts: Sequence[int], active: Sequence[Told], late: set[Pair], *, at_units: bool) -> None:
+    """Law 3 where something was just divided before the rows `starts`: no call stands on one side with its
+    result on the other, but for late ones, whose call was summarized before they came. at_units: a unit
+    opens there, too."""
     places = {row.seq: place for place, row in enumerate(active)}
-    opening = set(borders(active)) if borders_only else set(range(len(active)))
+    joined = [pair for pair in pairs(active) if (active[pair[0]].seq, active[pair[1]].seq) not in late]
     for start in starts:
         place = places[start]
-        assert place in opening, f"e{start} opens no unit"
-        for call, answer in pairs(active):
-            assert not call < place <= answer, f"e{start} parts {active[call].ref} from {active[answer].ref}"
+        assert not at_units or opens(active[place]) or place == 0, f"e{start} opens no unit"
+        parted = [pair for pair in joined if pair[0] < place <= pair[1]]
+        assert not parted, f"e{start} parts {[(active[one].ref, active[two].ref) for one, two in parted]}"
 
 
 def canonical(messages: Sequence[Message]) -> list[tuple[bytes, tuple[str, ...]]]:
@@ -420,25 +440,35 @@ def holds_fit(view: View) -> None:
     assert any(note.startswith("Over the window") and str(window) in note for note in view.notes)
 
 
-async def least_tokens(service: Service, key: str, active: Sequence[Told]) -> TokenCount:
-    """What the newest unit weighs with the least history there could be before it: its nodes as stubs,
-    or nothing at all where not even a leaf can be made of what stands before it."""
-    newest = borders(active)[-1]
-    standing = await nodes_of(service, key, frontier=True)
-    blocks: list[str] = []
-    covered = 0
-    for node in sorted(standing, key=lambda node: _seq(node.span[0])):
-        described = (await service.describe(node.id, key)).node
-        assert described is not None
-        if _seq(node.span[1]) < active[newest].seq:
-            blocks.append(f"{described.header}\n{escape_history('')}…\n[shortened: lcm_describe {node.id}]")
-            covered = max(covered, _seq(node.span[1]))
+async def least_tokens(service: Service, key: str, active: Sequence[Told]) -> int:
+    """What the newest unit weighs with the least history there could be before it.
+
+    That is every node standing before it at its shortest, and what could be a leaf as a stub; less than
+    a leaf's worth of rows stays as it is.
+    """
+    newest = newest_unit(active)
+    standing = await service.work.store.read(_standing_before, key, active[newest].seq)
+    covered = standing[-1][1] if standing else 0
+    blocks = [text for text, _ in standing]
     loose = [row for row in active[:newest] if row.seq > covered]
     if weight(loose).tokens >= LEAST_LEAF_TOKENS:
-        loose = []
-    size = weight([*loose, *active[newest:]])
-    history = fence_history(blocks) if blocks else ""
-    return TokenCount((size + Size(bytes=utf8_length(history), inputs=1 if blocks else 0)).tokens)
+        loose, blocks = [], [*blocks, "s" * STUB_TOKENS * 4]
+    history = Size(bytes=utf8_length(fence_history(blocks)), inputs=1) if blocks else Size()
+    return (weight([*loose, *active[newest:]]) + history).tokens
+
+
+def _standing_before(db: apsw.Connection, key: str, seq: int) -> list[tuple[str, int]]:
+    """The frontier before a row: each node's shortest block and last row."""
+    session = sessions.find_by_key(db, key)
+    assert session is not None
+    path = Path(db, session.id, session.leaf)
+    shown = [
+        (summarized(db, session.id, node), node.last)
+        for node in frontier(db, session.id, path, path.before(Seq(seq)))
+    ]
+    return [
+        (min((block(node, "stub"), block(node, "primary")), key=utf8_length), last) for node, last in shown
+    ]
 
 
 async def holds_shrink(service: Service, active: Sequence[Told], key: str) -> None:
@@ -480,6 +510,8 @@ def _texts(db: apsw.Connection, session: int) -> dict[tuple[int, str], _Text]:
 
 def _children(db: apsw.Connection, session: int) -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for node, child in db.execute("SELECT node, child FROM edge WHERE session = ? ORDER BY node, n", (session,)):
+    for node, child in db.execute(
+        "SELECT node, child FROM edge WHERE session = ? ORDER BY node, n", (session,)
+    ):
         found.setdefault(node, []).append(child)
     return found

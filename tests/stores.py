@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from importlib.util import find_spec
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -32,6 +33,15 @@ from lcm_mcp.transcript.store import Appended
 BACKENDS = ("asyncio", "trio") if find_spec("trio") else ("asyncio",)
 NOW = 1_700_000_000_000
 CHILD = Path(__file__).with_name("crashing.py")
+
+
+def put(db: apsw.Connection, *bodies: str) -> None:
+    for body in bodies:
+        db.execute("INSERT INTO text(body) VALUES(?)", (body,))
+
+
+def bodies(db: apsw.Connection) -> list[str]:
+    return [str(body) for (body,) in db.execute("SELECT body FROM text ORDER BY id")]
 
 
 @asynccontextmanager
@@ -122,11 +132,14 @@ def all_sessions(db: apsw.Connection) -> list[SessionId]:
 
 def assert_nodes_are_whole(db: apsw.Connection, session: SessionId) -> None:
     """Every node has its text and its children, and covers what its children cover."""
-    assert db.execute(
-        """SELECT count(*) FROM node WHERE session = ?1 AND NOT EXISTS(SELECT 1 FROM tier
+    assert (
+        db.execute(
+            """SELECT count(*) FROM node WHERE session = ?1 AND NOT EXISTS(SELECT 1 FROM tier
             WHERE tier.session = ?1 AND tier.node = node.id AND kind = 'primary')""",
-        (session,),
-    ).get == 0
+            (session,),
+        ).get
+        == 0
+    )
     path = path_of(db, session)
     for (number,) in list(db.execute("SELECT id FROM node WHERE session = ?", (session,))):
         node = dag.find_node(db, session, number)
@@ -161,7 +174,7 @@ def assert_projection_covers_all(db: apsw.Connection, session: SessionId) -> Non
 
 
 def _assert_adjacent(path: RowPath, nodes: Sequence[Node]) -> None:
-    for older, newer in zip(nodes, nodes[1:], strict=False):
+    for older, newer in pairwise(nodes):
         assert path.before(newer.first) == older.last
 
 

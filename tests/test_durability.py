@@ -33,7 +33,9 @@ from transcripts import SAMPLES
 from lcm_mcp.dag import store as dag
 from lcm_mcp.ids import SessionId
 from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.sessions import Session
 
 ROUNDS = int(os.environ.get("LCM_CRASH_ROUNDS", "8"))
 """Read before conftest takes every LCM_ variable out of the environment."""
@@ -70,9 +72,7 @@ def texts(db: apsw.Connection, session: str = "s") -> list[str]:
     if found is None:
         return []
     by_seq = dict(
-        db.execute(
-            "SELECT seq, body FROM row JOIN text ON text.id = row.text WHERE session = ?", (found.id,)
-        )
+        db.execute("SELECT seq, body FROM row JOIN text ON text.id = row.text WHERE session = ?", (found.id,))
     )
     rows = active_rows(db, found.id)
     assert rows == list(range(1, len(by_seq) + 1))  # numbers rise without a gap, along one path
@@ -86,10 +86,14 @@ def names(found: list[str]) -> Counter[str]:
     return Counter(text.partition(":")[0] for text in found)
 
 
+def forced(session: str, window: int, deadline_ms: int) -> PrepareQuery:
+    return PrepareQuery(session=session, window_tokens=window, compact="force", deadline_ms=deadline_ms)
+
+
 # --- kill -9
 
 
-async def test_kill_during_append_loses_nothing_acknowledged_and_leaves_nothing_half(store_path: Path) -> None:
+async def test_kill_during_append_loses_nothing_acknowledged_and_halves_nothing(store_path: Path) -> None:
     chance = random.Random(9)
     promised: set[str] = set()
     for turn in range(ROUNDS):
@@ -137,8 +141,7 @@ async def test_kill_during_compaction_leaves_no_half_cut_and_no_lasting_lease(st
             if not newest:
                 continue
             # Far less time than a lease lasts: only a living owner could keep us from compacting.
-            query = PrepareQuery(session=newest[0].key, window_tokens=2500, compact="force", deadline_ms=20_000)
-            done = await service.prepare(query)
+            done = await service.prepare(forced(newest[0].key, 2500, deadline_ms=20_000))
             assert done.status in ("compacted", "not_needed", "limited"), done
             assert not any("time for one call" in note for note in done.notes)
             await service.work.store.read(assert_sound)
@@ -147,30 +150,30 @@ async def test_kill_during_compaction_leaves_no_half_cut_and_no_lasting_lease(st
     assert compacted > 0
 
 
-async def test_the_lease_of_a_killed_process_is_lost_and_that_of_a_living_one_is_not(store_path: Path) -> None:
+async def test_a_killed_process_loses_its_lease_and_a_living_one_keeps_it(store_path: Path) -> None:
     async with serving(store_path) as service:
         await service.append("s", conversation(40, "lease"))
         with child("lease", store_path, FIRST) as owner:
             assert told(owner.stdout) == "ready"
-            query = PrepareQuery(session="s", window_tokens=4000, compact="force", deadline_ms=200)
-            waited = await service.prepare(query)
+            waited = await service.prepare(forced("s", 4000, deadline_ms=200))
             assert any("time for one call" in note for note in waited.notes)
             owner.kill()
             owner.wait()
-            done = await service.prepare(PrepareQuery(session="s", window_tokens=4000, compact="force"))
+            done = await service.prepare(forced("s", 4000, deadline_ms=20_000))
             assert done.status == "compacted"
             await service.work.store.read(assert_sound)
 
 
 def import_lines(path: Path, turns: int) -> Path:
     """A neutral file of that many entries."""
-    path.write_text("".join(f"{json.dumps(entry)}\n" for entry in conversation(turns, "file")), encoding="utf-8")
+    lines = [f"{json.dumps(entry)}\n" for entry in conversation(turns, "file")]
+    path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
 async def test_an_import_that_was_killed_is_completed_by_the_next(store_path: Path, tmp_path: Path) -> None:
     chance = random.Random(6)
-    file = import_lines(tmp_path / "s.jsonl", 1500)
+    file = import_lines(tmp_path / "s.jsonl", 500)
     for _ in range(max(2, ROUNDS // 2)):
         with child("import", store_path, file) as importer:
             start(importer)
@@ -183,7 +186,9 @@ async def test_an_import_that_was_killed_is_completed_by_the_next(store_path: Pa
         await assert_imported_whole(service.work.store, tmp_path, file)
 
 
-async def test_an_import_killed_before_it_folded_is_folded_by_the_next(store_path: Path, tmp_path: Path) -> None:
+async def test_an_import_killed_before_folding_is_folded_by_the_next(
+    store_path: Path, tmp_path: Path
+) -> None:
     file = import_lines(tmp_path / "s.jsonl", 60)
     async with serving(store_path) as service:
         await service.import_file(file, fold=False)  # all a kill between the last row and the fold leaves
@@ -230,11 +235,8 @@ async def test_four_processes_append_the_same_entries_each_row_once(store_path: 
     assert found == Counter(f"shared-{number}-{n}" for number in range(25) for n in range(BATCH))
 
 
-async def assert_imported_whole(store: object, tmp_path: Path, file: Path) -> None:
+async def assert_imported_whole(store: Store, tmp_path: Path, file: Path) -> None:
     """The store holds what one undisturbed import of the file makes, folded as far."""
-    from lcm_mcp.storage.connections import Store
-
-    assert isinstance(store, Store)
     async with serving(tmp_path / "alone" / "lcm.sqlite") as alone:
         await alone.import_file(file)
         wanted = await alone.work.store.read(shape)
@@ -244,17 +246,19 @@ async def assert_imported_whole(store: object, tmp_path: Path, file: Path) -> No
 
 def shape(db: apsw.Connection) -> list[tuple[str, list[str], int]]:
     """Each session with its texts and the row up to which it is folded."""
-    return [
-        (session.key, texts(db, session.key), dag.covered_end(db, session.id, path_of(db, session.id), session.leaf))
-        for session in sorted(sessions.page(db, sessions.Filter(), 100, None), key=lambda found: found.key)
-    ]
+    found = sessions.page(db, sessions.Filter(), 100, None)
+    return sorted((each.key, texts(db, each.key), folded_up_to(db, each)) for each in found)
+
+
+def folded_up_to(db: apsw.Connection, session: Session) -> int:
+    return dag.covered_end(db, session.id, path_of(db, session.id), session.leaf)
 
 
 @pytest.mark.parametrize("made_up", [True, False])
 async def test_four_processes_import_one_file_as_if_one_did(
     store_path: Path, tmp_path: Path, made_up: bool
 ) -> None:
-    file = import_lines(tmp_path / "s.jsonl", 1500) if made_up else sorted(SAMPLES.glob("*.jsonl"))[0]
+    file = import_lines(tmp_path / "s.jsonl", 500) if made_up else sorted(SAMPLES.glob("*.jsonl"))[0]
     with ExitStack() as stack:
         importers = [stack.enter_context(child("import", store_path, file)) for _ in range(4)]
         start(*importers)

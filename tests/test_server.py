@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -40,7 +40,7 @@ def command(db: Path, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(db: Path) -> Iterator[tuple[int, subprocess.Popen[str]]]:
+def serving(db: Path) -> Generator[tuple[int, subprocess.Popen[str]]]:
     """A server over HTTP in a process of its own, and its port."""
     with subprocess.Popen(
         command(db, "--transport", "http", "--port", "0"), stderr=subprocess.PIPE, text=True

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -51,7 +51,7 @@ def piped(db: Path, script: str) -> tuple[list[dict[str, Any]], subprocess.Compl
 
 
 @contextmanager
-def running(db: Path) -> Iterator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
+def running(db: Path) -> Generator[tuple[subprocess.Popen[bytes], IO[bytes], IO[bytes]]]:
     """A server that has answered its first request, with its stdin and stdout."""
     pipe = subprocess.PIPE
     with subprocess.Popen(command(db), stdin=pipe, stdout=pipe, stderr=pipe) as server:
@@ -172,7 +172,7 @@ def test_it_ends_when_its_parent_dies_though_stdin_stays_open(store_path: Path) 
     alive, told = os.pipe()  # the server alone holds `told` once its parent is dead
     parent = (
         "import subprocess, sys, time\n"
-        f"subprocess.Popen({command(store_path)!r}, stdin={ours}, stdout=subprocess.DEVNULL, pass_fds=[{told}])\n"
+        f"subprocess.Popen({command(store_path)!r}, stdin={ours}, stdout={told}, pass_fds=[{told}])\n"
         "print('started', flush=True)\ntime.sleep(600)"
     )
     with subprocess.Popen(

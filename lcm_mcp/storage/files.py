@@ -150,15 +150,21 @@ def _make(path: Path) -> None:
 
 
 def _put(private: Path, path: Path) -> None:
-    """Give the new file its name; an empty file there is replaced, a store that came first is kept."""
+    """Give the new file its name, unless a store has it by now; an empty file there makes way."""
+    if path.is_file() and path.stat().st_size == 0:
+        aside = private.with_name(f"{private.name}-empty")
+        os.rename(path, aside)
+        if aside.stat().st_size == 0:
+            aside.unlink()
+        else:  # it was a store by then: its name goes back to it
+            private = aside
     try:
         os.link(private, path)
     except FileExistsError:
-        if path.is_file() and path.stat().st_size == 0:
-            os.replace(private, path)
+        return
     except OSError:  # a file system without hard links
         if not path.exists():
-            os.replace(private, path)
+            os.rename(private, path)
 
 
 def _migrate(db: apsw.Connection) -> None:

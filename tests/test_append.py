@@ -1,0 +1,103 @@
+"""What is one row: identity by the source's own id, conflicts kept beside the first, images stored once."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from pathlib import Path
+
+import apsw
+import pytest
+from stores import active_rows, add, database, draft, new_session
+from wire_rows import PICTURE, call, result
+
+from lcm_mcp.ids import Seq
+from lcm_mcp.transcript import store
+from lcm_mcp.transcript.model import Draft, Image
+from lcm_mcp.transcript.path import Segment
+
+
+@pytest.fixture
+def db(store_path: Path) -> Generator[apsw.Connection]:
+    with database(store_path) as opened:
+        yield opened
+
+
+def test_the_same_entry_again_changes_nothing_and_names_its_row(db: apsw.Connection) -> None:
+    session = new_session(db)
+    rows = [draft("user", "one", id="a"), draft("assistant", "two", call("c"), id="b")]
+    assert add(db, session, *rows).refs == (1, 2)
+    before = db.total_changes()
+    again = add(db, session, *rows)
+    assert (again.refs, again.duplicates, again.conflicts, again.added) == ((1, 2), (1, 2), (), 0)
+    assert db.total_changes() == before
+
+
+def test_an_entry_twice_in_one_batch_is_one_row(db: apsw.Connection) -> None:
+    session = new_session(db)
+    done = add(db, session, *[draft("user", "one", id="a"), draft("user", "one", id="a")] * 2)
+    assert (done.refs, done.added) == ((1, 1, 1, 1), 1)
+
+
+def test_two_identical_turns_without_ids_are_two_rows(db: apsw.Connection) -> None:
+    session = new_session(db)
+    assert add(db, session, draft("user", "yes"), draft("user", "yes")).refs == (1, 2)
+
+
+def test_an_entry_id_is_one_session_s_own(db: apsw.Connection) -> None:
+    for _ in range(2):
+        done = add(db, new_session(db), draft("user", "one", id="a"))
+        assert (done.refs, done.duplicates) == ((1,), ())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        draft("user", "other words", id="a"),
+        draft("assistant", "the first", id="a"),
+        draft("user", "the first", "and more", id="a"),
+        draft("user", "the first", PICTURE, id="a"),
+    ],
+)
+def test_other_content_under_a_known_id_is_kept_beside_the_first(db: apsw.Connection, other: Draft) -> None:
+    session = new_session(db)
+    add(db, session, draft("user", "the first", id="a"))
+    for _ in range(2):  # the same conflict again is reported again and kept once
+        done = add(db, session, other, draft("user", "new", id="b"))
+        assert (done.refs, done.conflicts) == ((1, 2), (1,))
+    assert store.count_variants(db, session, Seq(1)) == 1
+    add(db, session, draft("user", "a third", id="a"))
+    assert store.count_variants(db, session, Seq(1)) == 2
+    row = store.read_row(db, session, Seq(1))
+    assert row is not None
+    assert row.text == "the first"
+
+
+def test_a_failed_batch_leaves_no_row(db: apsw.Connection) -> None:
+    session = new_session(db)
+
+    def fail_half_way() -> None:
+        with db:
+            add(db, session, draft("user", "one", id="a"))
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail_half_way()
+    assert active_rows(db, session) == []
+    assert add(db, session, draft("user", "two", id="a")).refs == (1,)
+
+
+def test_an_image_is_stored_once_whoever_shows_it(db: apsw.Connection) -> None:
+    for _ in range(2):
+        session = new_session(db)
+        shown = draft("user", "look", PICTURE, id="a")
+        add(db, session, shown, draft("tool", result("c", PICTURE, "a screenshot")))
+        add(db, session, shown)
+    assert db.execute("SELECT count(*), max(length(data)) FROM image").get == (1, PICTURE.size_bytes)
+    plain, loaded = (
+        next(iter(store.read_rows(db, session, [Segment(Seq(1), Seq(1))], images=images)))
+        for images in (False, True)
+    )
+    assert [part.data for row in (plain, loaded) for part in row.parts if isinstance(part, Image)] == [
+        None,
+        PICTURE.data,
+    ]
