@@ -12,6 +12,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from random import Random
 from typing import Literal, cast
 
 from hypothesis import strategies as st
@@ -157,7 +158,28 @@ def _answers(draw: st.DrawFn, called: list[str]) -> list[Entry]:
     return [entry("tool", [result]) for result in made]
 
 
-batches = st.one_of(turns(), turns(), st.lists(loose_rows, max_size=4), st.lists(plain_rows, max_size=4))
+def work_done(size: int, seed: int) -> list[Entry]:
+    """That many turns of ordinary work, of sizes that the seed gives; few choices make a long history."""
+    luck = Random(seed)
+    rows: list[Entry] = []
+    for turn in range(size):
+        rows.append(entry("user", filler(luck.randint(1, 10))))
+        for number in range(luck.randint(1, 3)):
+            call_id = luck.choice("abcd")
+            rows.append(entry("assistant", [a_call(call_id, {"command": "ls"})], f"work{turn}.{number}"))
+            rows.append(entry("tool", [a_result(call_id, [said(filler(luck.randint(1, 50)))], False)]))
+        rows.append(entry("assistant", filler(luck.randint(1, 20))))
+    return rows
+
+
+long_work = st.builds(work_done, st.integers(1, 8), st.integers(0, 20))
+batches = st.one_of(
+    long_work,
+    turns(),
+    turns(),
+    st.lists(loose_rows, max_size=4),
+    st.lists(plain_rows, max_size=4),
+)
 
 # --- what is done to a session
 
@@ -191,7 +213,7 @@ class Import:
 @dataclass(frozen=True, slots=True)
 class Prepare:
     entries: list[Entry]
-    window: int | None
+    window: int | Literal["usual"] | None
     preamble: int
     compact: Literal["auto", "force", "never"]
     strategy: Literal["lcm", "none"] | None
@@ -208,7 +230,10 @@ class Reopen:
 
 Deed = Append | AppendAgain | Import | Prepare | Reopen
 
-windows = st.sampled_from([2000, 3000, 4000, 8000, 16000, None])
+usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 8000, 16000])
+windows: st.SearchStrategy[int | Literal["usual"] | None] = st.sampled_from(
+    ["usual", "usual", "usual", "usual", 2000, 4000, 16000, None]
+)
 all_settings = st.fixed_dictionaries(
     {
         "lcm.tailPercent": st.sampled_from([5, 25, 40]),
@@ -231,6 +256,7 @@ prepares = st.builds(
 appends = st.builds(Append, batches, st.booleans())
 deeds: st.SearchStrategy[Deed] = st.one_of(
     appends,
+    prepares,
     prepares,
     prepares,
     st.builds(Import, st.sampled_from(["neutral", "claude-code"]), batches, st.booleans()),

@@ -87,17 +87,12 @@ def test_a_failed_batch_leaves_no_row(db: apsw.Connection) -> None:
 
 
 def test_an_image_is_stored_once_whoever_shows_it(db: apsw.Connection) -> None:
-    for _ in range(2):
-        session = new_session(db)
-        shown = draft("user", "look", PICTURE, id="a")
-        add(db, session, shown, draft("tool", result("c", PICTURE, "a screenshot")))
-        add(db, session, shown)
+    session, other = new_session(db), new_session(db)
+    shown = draft("user", "look", PICTURE, id="a")
+    for each in (session, other, session):
+        add(db, each, shown, draft("tool", result("c", PICTURE, "a screenshot")))
     assert db.execute("SELECT count(*), max(length(data)) FROM image").get == (1, PICTURE.size_bytes)
-    plain, loaded = (
-        next(iter(store.read_rows(db, session, [Segment(Seq(1), Seq(1))], images=images)))
-        for images in (False, True)
-    )
-    assert [part.data for row in (plain, loaded) for part in row.parts if isinstance(part, Image)] == [
-        None,
-        PICTURE.data,
-    ]
+    first = [Segment(Seq(1), Seq(1))]
+    for images, data in ((False, None), (True, PICTURE.data)):
+        (row,) = store.read_rows(db, session, first, images=images)
+        assert [part.data for part in row.parts if isinstance(part, Image)] == [data]

@@ -31,6 +31,7 @@ from histories import (
     entry,
     filler,
     moods,
+    usual_windows,
 )
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
@@ -98,6 +99,7 @@ class Counted:
 class History:
     """moods None: the extractive summarizer; fallback: it comes after the scripted one."""
 
+    window: int
     settings: dict[str, int]
     moods: list[Mood] | None
     fallback: bool
@@ -106,10 +108,11 @@ class History:
 
 histories = st.builds(
     History,
+    usual_windows,
     st.one_of(st.just(dict[str, int]()), all_settings),
     st.one_of(st.none(), moods),
     st.booleans(),
-    st.lists(deeds, min_size=1, max_size=14),
+    st.integers(1, 16).flatmap(lambda size: st.lists(deeds, min_size=size, max_size=size)),
 )
 
 
@@ -118,6 +121,7 @@ class World:
     """The service under test beside what the test knows must be in it."""
 
     folder: Path
+    window: int
     settings: dict[str, int]
     chain: Sequence[Counted | Scripted]
     service: Service
@@ -214,7 +218,7 @@ class World:
             session=KEY,
             append=deed.entries,
             strategy=deed.strategy,
-            window_tokens=deed.window,
+            window_tokens=self.window if deed.window == "usual" else deed.window,
             preamble_tokens=None if deed.system else deed.preamble,
             system=deed.system,
             tools=[{"name": "Bash", "input_schema": {}}] if deed.system else (),
@@ -371,7 +375,7 @@ class World:
         await holds_every_part(self.service, KEY, self.active)
         places = {row.ref: place for place, row in enumerate(self.active)}
         for node in await nodes_of(self.service, KEY):
-            rows = await expanded(self.service, KEY, node.id, 5000)
+            rows = await expanded(self.service, KEY, node.id, 1500)
             span = self.active[places[node.span[0]] : places[node.span[1]] + 1]
             assert [(row.ref, row.text) for row in rows] == [(row.ref, row.text) for row in span]
         before = await dump(self.service)
@@ -398,7 +402,7 @@ async def live(history: History, folder: Path) -> None:
     chain: list[Counted | Scripted] = [Counted()]
     if history.moods is not None:
         chain = [Scripted(history.moods), *(chain if history.fallback else ())]
-    world = World(folder, history.settings, chain, opened(folder, history.settings, chain))
+    world = World(folder, history.window, history.settings, chain, opened(folder, history.settings, chain))
     try:
         await world.append([], named=False)
         for number, deed in enumerate(history.deeds):

@@ -35,6 +35,7 @@ Refused = tuple[str, dict[str, object], str]
 _READS_OF_ONE: list[tuple[str, str]] = [("lcm_describe", "id"), ("lcm_expand", "id"), ("lcm_grep", "node")]
 _REFUSED: list[Refused] = [
     *((tool.name, {"colour": 1, "size": 2}, "colour, size: there is no such argument") for tool in TOOLS),
+    ("lcm_list", {"a\nb": 1}, '"a\\nb": there is no such argument'),
     *((tool.name, {"session": ["s"]}, "session: it is an array") for tool in TOOLS[1:]),
     *((tool.name, {"session": ""}, "session: it has 0 characters") for tool in TOOLS[1:]),
     *((tool.name, {"session": "nobody"}, "There is no session 'nobody'") for tool in TOOLS[1:6]),

@@ -236,7 +236,7 @@ def test_an_inactive_row_is_kept_and_readable_but_off_the_path(db: apsw.Connecti
     assert done.leaf == 6
     path = path_of(db, session)
     assert active_rows(db, session) == [2, 3, 6]
-    assert [seq in path for seq in range(8)] == [False, False, True, True, False, False, True, False]
+    assert [Seq(seq) in path for seq in range(8)] == [False, False, True, True, False, False, True, False]
     assert list(path.segments()) == [Segment(Seq(6), Seq(6)), Segment(Seq(2), Seq(3))]
     assert [path.after(Seq(seq)) for seq in (0, 2, 3, 6)] == [2, 3, 6, None]
     assert [path.before(Seq(seq)) for seq in (2, 3, 6)] == [0, 2, 3]
@@ -342,7 +342,7 @@ def test_units_and_rounds_are_whole_and_divide_every_path(db: apsw.Connection) -
             assert [span.before for span in spans[1:]] == [span.last for span in spans[:-1]]
             for asked, answered in pairs(rows):
                 assert not any(asked <= span.last < answered for span in spans)
-        # A unit starts at the first row and at each opener that no pair reaches across: there and nowhere else.
+        # A unit starts at the first row, and at each opener that no pair reaches across.
         openers = {seq for seq, row in rows[1:] if row.role == "user" and not has_result(row)}
         free = {seq for seq in openers if not any(asked < seq <= answered for asked, answered in pairs(rows))}
         assert {span.first for span in whole[1:]} == free

@@ -69,7 +69,14 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
 
 
 _SHARED = (
-    click.option("--quiet", is_flag=True, default=None, callback=_keep, expose_value=False, help="No notes."),
+    click.option(
+        "--quiet",
+        is_flag=True,
+        default=None,
+        callback=_keep,
+        expose_value=False,
+        help="No progress, no account.",
+    ),
     click.option(
         "--session", metavar="S", callback=_keep, expose_value=False, help="The session: its key, or s7."
     ),

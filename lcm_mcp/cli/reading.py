@@ -6,7 +6,7 @@ Each takes what its tool takes, under the same names, and writes nothing to the 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -88,51 +88,21 @@ def list_command(
 @json_option
 @shared_options
 @pass_call
-def grep_command(
-    call: Call,
-    *,
-    pattern: str,
-    mode: Literal["literal", "words"],
-    scope: Literal["all", "rows", "summaries"],
-    node: str | None,
-    role: Literal["user", "assistant", "tool", "system"] | None,
-    since: str | None,
-    until: str | None,
-    case_sensitive: bool,
-    include_removed: bool,
-    order: Literal["newest", "oldest"],
-    limit: int,
-    cursor: str | None,
-    as_json: bool,
-) -> None:
+def grep_command(call: Call, as_json: bool, **wanted: Any) -> None:
     """Find the words that were said.
 
     PATTERN is a text as it stands in rows or summaries; with --mode words, all its words in any order.
     """
     from lcm_mcp.service.requests import GrepQuery
 
-    query = GrepQuery(
-        pattern=pattern,
-        mode=mode,
-        session=call.session,
-        scope=scope,
-        node=node,
-        role=role,
-        since=since,
-        until=until,
-        case_sensitive=case_sensitive,
-        include_removed=include_removed,
-        order=order,
-        limit=limit,
-        cursor=cursor,
-    )
+    query = GrepQuery(session=call.session, **wanted)  # the options are named as the query's fields
     page = call.run(lambda service: service.grep(query))
     if as_json:
         print_json(page)
     else:
         from lcm_mcp.cli.show import show_hits
 
-        show_hits(console(), page, pattern if mode == "literal" else None)
+        show_hits(console(), page, query.pattern if query.mode == "literal" else None)
 
 
 @click.command("expand")

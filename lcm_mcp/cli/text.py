@@ -1,15 +1,16 @@
 """Stored text made fit for a terminal, and numbers and times for a reader.
 
 A transcript holds what programs once printed: colours, cursor movements, titles, bells. Shown as they
-are they would run again, in the reader's terminal. Colours are taken out and every other control
-character becomes a visible picture; line breaks and tabs stay. --json is the verbatim way.
+are they would run again, in the reader's terminal. The common sequences (colours, cursor, erasing) are
+taken out, any other control character becomes a visible picture; line breaks and tabs stay. --json is
+the verbatim way.
 """
 
 from __future__ import annotations
 
 import re
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _VISIBLE: dict[int, str] = (
     {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
     | {0x7F: "␡"}
@@ -24,7 +25,7 @@ def clean(text: str) -> str:
     """The text without anything a terminal would obey."""
     if text.isascii() and text.isprintable():
         return text
-    return _COLOUR.sub("", text).replace("\r\n", "\n").translate(_VISIBLE)
+    return _SEQUENCE.sub("", text).replace("\r\n", "\n").translate(_VISIBLE)
 
 
 def one_line(text: str) -> str:

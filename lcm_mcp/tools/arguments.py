@@ -19,6 +19,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import ErrorDetails, core_schema
 
 from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.tools.text import plain
 
 SHOWN_CHARACTERS = 60
 _MOST_DIGITS = 18
@@ -84,7 +85,7 @@ def parse(model: type[A], given: Mapping[str, object]) -> A:
     unknown = [name for name in given if name not in model.model_fields]
     if unknown:
         raise InvalidArgument(
-            ", ".join(name[:SHOWN_CHARACTERS] for name in unknown[:8]),
+            ", ".join(plain(name[:SHOWN_CHARACTERS]) for name in unknown[:8]),
             "there is no such argument",
             f"The arguments are {', '.join(model.model_fields)}.",
         )

@@ -9,7 +9,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import Hit, HitPage
 from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor
-from lcm_mcp.tools.text import flags, listed, paragraph, quoted
+from lcm_mcp.tools.text import flags, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import READS, Paging, Tool
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def _total(page: HitPage) -> str:
 def _render(page: HitPage) -> str:
     incomplete = None if page.complete else f"Incomplete: {page.reason or 'the search ended early'}"
     return paragraph(
-        f"{_total(page)}; {len(page.hits)} here, from {page.scope}. Searched: {page.searched}",
+        f"{_total(page)}; {len(page.hits)} here, from {plain(page.scope)}. Searched: {plain(page.searched)}",
         incomplete,
         *map(_line, page.hits),
         "Not matches, but these hold all its words:" if page.near else None,

@@ -10,7 +10,7 @@ from pydantic import Field
 from lcm_mcp.service.answers import Fragment, Observation, Prepared, PreparedMessage, Section
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
-from lcm_mcp.tools.text import count, fenced, listed, paragraph, quoted, written
+from lcm_mcp.tools.text import count, fenced, json_line, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
 
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
 
 
 def _message(index: int, message: PreparedMessage) -> str:
-    as_json = written(message.message).decode()
-    return f"[{index}] rows {listed(message.sources)}: {as_json}"
+    return f"[{index}] rows {listed(message.sources)}: {json_line(message.message)}"
 
 
 def _fragment(fragment: Fragment) -> str:
@@ -133,7 +132,7 @@ def _page(prepared: Prepared, messages: Sequence[str]) -> str:
     return paragraph(
         f"Session {quoted(prepared.session)}, prepared {prepared.prepared}, status {prepared.status}, about "
         f"{prepared.estimated_input_tokens} tokens, change {prepared.change}.",
-        *(f"Note: {note}" for note in prepared.notes),
+        *(f"Note: {plain(note)}" for note in prepared.notes),
         _appended(prepared),
         f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; "
         f"{len(prepared.messages)} here from [{prepared.first_message}] on, one a line:",

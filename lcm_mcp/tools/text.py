@@ -26,6 +26,16 @@ def quoted(stored: str | None) -> str:
     return "none" if stored is None else json.dumps(stored, ensure_ascii=False).translate(_BREAKS)
 
 
+def plain(words: str) -> str:
+    """Our own words as they are, quoted where a name in them would break the line."""
+    return words if words.isprintable() else quoted(words)
+
+
+def json_line(value: object) -> str:
+    """A value as JSON on one line, whatever a reader takes for the end of one."""
+    return written(value).decode().translate(_BREAKS)
+
+
 def fenced(stored: str) -> str:
     """A stored text verbatim, on lines of its own between fences."""
     fence = max(_BACKTICKS.findall(stored), key=len, default="") + "`" if "```" in stored else _FENCE
@@ -42,7 +52,7 @@ def span(pair: Sequence[str]) -> str:
 
 
 def count(number: int, word: str, plural: str | None = None) -> str:
-    """ "1 row", "2 rows"."""
+    """A number with its word: 1 row, 2 rows."""
     return f"{number} {word if number == 1 else plural or word + 's'}"
 
 
