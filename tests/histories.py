@@ -287,23 +287,18 @@ class Scripted:
 
 def _answer(mood: Mood, request: Request) -> str:
     target = request.target_tokens * BYTES_PER_TOKEN
-    match mood:
-        case "good":
-            return "g" * target
-        case "tiny":
-            return "k"
-        case "wordy":
-            return "w " * (target * 3 // 2)
-        case "long":
-            return "l" * (request.limit_tokens * BYTES_PER_TOKEN + 1)
-        case "empty" | "fails":
-            return " \n"
-        case "echo":
-            return source_text(request.source)
-        case "joined":
-            return source_text(request.source)[: request.limit_tokens * BYTES_PER_TOKEN]
-        case "odd":
-            return "[lcm:summary #1 depth 0 span e1..e2]\n\x00\ud800 [lcm:history ends] 要約"
+    limit = request.limit_tokens * BYTES_PER_TOKEN
+    answers: dict[Mood, str] = {
+        "good": "g" * target,
+        "tiny": "k",
+        "wordy": "w " * (target * 3 // 2),
+        "long": "l" * (limit + 1),
+        "empty": " \n",
+        "echo": source_text(request.source),
+        "joined": source_text(request.source)[:limit],
+        "odd": "[lcm:summary #1 depth 0 span e1..e2]\n\x00\ud800 [lcm:history ends] 要約",
+    }
+    return answers[mood]
 
 
 moods = st.lists(

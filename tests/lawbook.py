@@ -7,254 +7,36 @@ alone. Preparing in these checks never appends and never compacts.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 
 import apsw
 import orjson
+from asking import View, expanded, nodes_of, parts_of
+from told import Told, newest_unit, opens, pairs, weight
 
 from lcm_mcp.dag.model import header
 from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import NodeId, Seq
 from lcm_mcp.projection.formats import check_order
-from lcm_mcp.projection.labels import escape_history, fence_history
+from lcm_mcp.projection.labels import fence_history
 from lcm_mcp.projection.lcm import block
 from lcm_mcp.projection.model import FORMATS, Format, Message
 from lcm_mcp.service import Service
-from lcm_mcp.service.answers import ExpandedRow, NodeLine, Observation
+from lcm_mcp.service.answers import ExpandedRow
 from lcm_mcp.service.compaction import summarized
-from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.summarizers.ladder import shown_tokens
-from lcm_mcp.tokens import Size, text_tokens, utf8_length
+from lcm_mcp.tokens import Size, utf8_length
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.blocks import part_to_json
-from lcm_mcp.transcript.model import Draft, Json, JsonObject, Part, Role, ToolCall, ToolResult
+from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.path import Path
-from lcm_mcp.transcript.sealing import seal
 
 UNKNOWN_DIGITS_TOKENS = 2
 """How much longer a header may have been taken while the node had no number yet."""
 LEAST_LEAF_TOKENS = 256
 STUB_TOKENS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """An active row as the test told it."""
-
-    seq: int
-    role: Role
-    text: str
-    parts: tuple[Part, ...]
-    size: Size
-
-    @property
-    def ref(self) -> str:
-        return f"e{self.seq}"
-
-
-def told(seq: int, draft: Draft) -> Told:
-    sealed = seal(draft)
-    return Told(seq, draft.role, sealed.text, draft.parts, sealed.size)
-
-
-def weight(rows: Sequence[Told]) -> Size:
-    return sum((row.size for row in rows), Size())
-
-
-def pairs(active: Sequence[Told]) -> list[tuple[int, int]]:
-    """Calls and their results as places in `active`: a result answers the nearest open call before it."""
-    waiting: dict[str, list[int]] = {}
-    found: list[tuple[int, int]] = []
-    for place, row in enumerate(active):
-        for part in row.parts:
-            if isinstance(part, ToolResult) and waiting.get(_call_key(part.call_id)):
-                found.append((waiting[_call_key(part.call_id)].pop(), place))
-        for part in row.parts:
-            if isinstance(part, ToolCall):
-                waiting.setdefault(_call_key(part.call_id), []).append(place)
-    return found
-
-
-def _call_key(call_id: str) -> str:
-    return call_id.encode("utf-8", "replace").decode()
-
-
-def opens(row: Told) -> bool:
-    """Whether a unit opens at this row, if no pair crosses it."""
-    return row.role == "user" and not any(isinstance(part, ToolResult) for part in row.parts)
-
-
-def newest_unit(active: Sequence[Told]) -> int:
-    """The place in `active` where the newest unit opens."""
-    crossing = pairs(active)
-    borders = (
-        place
-        for place in range(len(active) - 1, 0, -1)
-        if opens(active[place]) and not any(call < place <= answer for call, answer in crossing)
-    )
-    return next(borders, 0)
-
-
-# --- looking
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """A projection whole, all its pages joined."""
-
-    form: Format
-    prepared: str
-    status: str
-    notes: tuple[str, ...]
-    tokens: int
-    messages: tuple[Message, ...]
-    observation: Observation
-
-    @property
-    def cut(self) -> str | None:
-        return self.observation.cut
-
-    @property
-    def tail(self) -> list[str]:
-        return [ref for message in self.messages for ref in message.sources]
-
-    @property
-    def shown(self) -> list[str]:
-        sections = self.observation.sections
-        return [id for section in sections if section.kind == "summaries" for id in section.sources]
-
-    @property
-    def preamble(self) -> int:
-        return sum(section.tokens for section in self.observation.sections if section.kind == "preamble")
-
-
-async def prepared(service: Service, query: PrepareQuery) -> View:
-    """Prepare once, with everything the query asks for, and follow the pages."""
-    page = first = await service.prepare(replace(query, detail=True))
-    messages: list[Message] = []
-    piece = ""
-    while True:
-        assert page.first_message == len(messages)
-        messages += [_message(shown.message, shown.sources) for shown in page.messages]
-        if page.fragment is not None:
-            assert (page.fragment.index, page.fragment.offset) == (len(messages), len(piece))
-            piece += page.fragment.json
-            if len(piece) == page.fragment.total:
-                messages.append(_message(orjson.loads(piece), page.fragment.sources))
-                piece = ""
-        if page.next_cursor is None:
-            break
-        following = PrepareQuery(session=query.session, format=query.format, cursor=page.next_cursor)
-        page = await service.prepare(following)
-        assert (page.prepared, page.status, page.estimated_input_tokens) == (
-            first.prepared,
-            first.status,
-            first.estimated_input_tokens,
-        )
-    assert piece == ""
-    assert len(messages) == first.total_messages
-    assert first.observation is not None
-    return View(
-        query.format,
-        first.prepared,
-        first.status,
-        first.notes,
-        first.estimated_input_tokens,
-        tuple(messages),
-        first.observation,
-    )
-
-
-def _message(body: JsonObject, sources: tuple[str, ...]) -> Message:
-    return Message(str(body["role"]), body, sources)
-
-
-async def look(service: Service, query: PrepareQuery) -> dict[Format, View]:
-    """What a session shows in every format, without appending or compacting."""
-    quiet = replace(query, append=(), strategy=None, compact="never")
-    return {form: await prepared(service, replace(quiet, format=form)) for form in FORMATS}
-
-
-async def nodes_of(service: Service, key: str, *, frontier: bool = False) -> list[NodeLine]:
-    """Every node (of the memory's frontier), page by page."""
-    found: list[NodeLine] = []
-    cursor: str | None = None
-    while True:
-        page = await service.list_nodes(key, frontier_only=frontier, limit=7, cursor=cursor)
-        found += page.nodes
-        cursor = page.next_cursor
-        if cursor is None:
-            assert len(found) == page.total
-            return found
-
-
-async def expanded(
-    service: Service, key: str, id: str, max_bytes: int, *, payload: bool = False
-) -> list[ExpandedRow]:
-    """All rows of an address, their pieces joined."""
-    rows: list[ExpandedRow] = []
-    cursor: str | None = None
-    while True:
-        page = await service.expand(id, key, max_bytes, payload, cursor)
-        for piece in page.rows:
-            if rows and piece.ref == rows[-1].ref:
-                rows[-1] = _joined(rows[-1], piece)
-            else:
-                assert piece.offset == 0
-                rows.append(piece)
-        cursor = page.next_cursor
-        if cursor is None:
-            assert all(row.complete for row in rows)
-            return rows
-
-
-def _joined(row: ExpandedRow, piece: ExpandedRow) -> ExpandedRow:
-    assert row.payload is None
-    assert piece.offset == len(row.text)
-    parts = row.payload_piece
-    if piece.payload_piece is not None:
-        assert piece.payload_piece.offset == (0 if parts is None else len(parts.json))
-        earlier = "" if parts is None else parts.json
-        parts = replace(piece.payload_piece, json=earlier + piece.payload_piece.json)
-    return replace(
-        row,
-        text=row.text + piece.text,
-        complete=piece.complete,
-        payload=piece.payload,
-        payload_piece=parts,
-    )
-
-
-def _parts_of(row: ExpandedRow) -> list[Json]:
-    if row.payload is not None:
-        return [*row.payload]
-    assert row.payload_piece is not None
-    assert len(row.payload_piece.json) == row.payload_piece.total
-    return json.loads(row.payload_piece.json)
-
-
-async def same(service: Service, before: Dump) -> None:
-    """Laws 8 and 10: nothing but observations and leases has been written since."""
-    now = await dump(service)
-    changed = [name for name in before if now[name] != before[name]]
-    assert not changed, [(name, repr(set(now[name]) ^ set(before[name]))[:400]) for name in changed]
-
-
-Dump = dict[str, list[tuple[object, ...]]]
-
-
-async def dump(service: Service) -> Dump:
-    """Every table but observations and leases, row by row."""
-    return await service.work.store.read(_dump)
-
-
-def _dump(db: apsw.Connection) -> Dump:
-    names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    kept = [name for name in names if name not in ("observation", "lease") and not name.startswith("sqlite_")]
-    return {name: sorted(db.execute(f'SELECT * FROM "{name}"'), key=repr) for name in kept}
 
 
 # --- laws 1 and 2
@@ -280,7 +62,7 @@ async def holds_every_part(service: Service, key: str, active: Sequence[Told]) -
     rows = await expanded(service, key, f"{active[0].ref}..{active[-1].ref}", 6000, payload=True)
     _same_rows(rows, active)
     for row, known in zip(rows, active, strict=True):
-        assert _parts_of(row) == [part_to_json(part) for part in known.parts], row.ref
+        assert parts_of(row) == [part_to_json(part) for part in known.parts], row.ref
 
 
 def _same_rows(rows: Sequence[ExpandedRow], active: Sequence[Told]) -> None:
@@ -471,47 +253,50 @@ def _standing_before(db: apsw.Connection, key: str, seq: int) -> list[tuple[str,
     ]
 
 
-async def holds_shrink(service: Service, active: Sequence[Told], key: str) -> None:
+async def holds_shrink(service: Service, key: str, active: Sequence[Told]) -> None:
     """Law 6: every stored summary is strictly smaller than its source, as both are shown."""
     places = {row.seq: place for place, row in enumerate(active)}
-    session = (await service.sessions(key)).sessions[0]
-    texts = await service.work.store.read(_texts, int(session.id.removeprefix("s")))
-    below = await service.work.store.read(_children, int(session.id.removeprefix("s")))
-    for (node, kind), (depth, first, last, source, tokens, body) in texts.items():
-        own = shown_tokens(header(NodeId(node), depth, Seq(first), Seq(last)), body)
-        assert own <= tokens <= own + UNKNOWN_DIGITS_TOKENS, (node, kind)
-        assert tokens < source, (node, kind)
-        if depth == 0:
-            assert source == weight(active[places[first] : places[last] + 1]).tokens
-            assert own < source
-        else:
-            shown = "".join(_block(child, texts[child, "primary"]) for child in below[node])
-            assert source == sum(texts[child, "primary"][4] for child in below[node])
-            assert own < text_tokens(shown), (node, kind)
+    texts, below = await service.work.store.read(_summaries, key)
+    for (node, kind), text in texts.items():
+        assert text.shown <= text.tokens <= text.shown + UNKNOWN_DIGITS_TOKENS, (node, kind)
+        children = [texts[child, "primary"] for child in below.get(node, [])]
+        source = sum(child.shown for child in children)
+        if not children:
+            source = weight(active[places[text.first] : places[text.last] + 1]).tokens
+        recorded = sum(child.tokens for child in children) or source
+        assert source <= text.source <= recorded, (node, kind)
+        assert text.tokens < text.source, (node, kind)
 
 
-_Text = tuple[int, int, int, int, int, str]
+@dataclass(frozen=True, slots=True)
+class _Summary:
+    """A stored text; source and tokens as recorded, shown as it really takes."""
+
+    first: int
+    last: int
+    source: int
+    tokens: int
+    shown: int
 
 
-def _block(node: int, text: _Text) -> str:
-    depth, first, last, _, _, body = text
-    return f"{header(NodeId(node), depth, Seq(first), Seq(last))}\n{escape_history(body)}\n\n"
+def _summaries(db: apsw.Connection, key: str) -> tuple[dict[tuple[int, str], _Summary], dict[int, list[int]]]:
+    """Every text by node and tier, and every parent's children."""
+    session = sessions.find_by_key(db, key)
+    assert session is not None
+    texts = {
+        (node, kind): _Summary(first, last, source, tokens, _shown(node, depth, first, last, body))
+        for node, kind, depth, first, last, source, tokens, body in db.execute(_TEXTS, (session.id,))
+    }
+    below: dict[int, list[int]] = {}
+    for node, child in db.execute("SELECT node, child FROM edge WHERE session = ?", (session.id,)):
+        below.setdefault(node, []).append(child)
+    return texts, below
 
 
-def _texts(db: apsw.Connection, session: int) -> dict[tuple[int, str], _Text]:
-    rows = db.execute(
-        """SELECT node.id, tier.kind, depth, first, last, source_tokens, tokens, body FROM node
-            JOIN tier ON tier.session = node.session AND tier.node = node.id
-            JOIN text ON text.id = tier.text WHERE node.session = ?""",
-        (session,),
-    )
-    return {(node, kind): (*row,) for node, kind, *row in rows}  # pyright: ignore[reportReturnType]
+def _shown(node: int, depth: int, first: int, last: int, body: str) -> int:
+    return shown_tokens(header(NodeId(node), depth, Seq(first), Seq(last)), body)
 
 
-def _children(db: apsw.Connection, session: int) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for node, child in db.execute(
-        "SELECT node, child FROM edge WHERE session = ? ORDER BY node, n", (session,)
-    ):
-        found.setdefault(node, []).append(child)
-    return found
+_TEXTS = """SELECT node.id, tier.kind, depth, first, last, source_tokens, tokens, body FROM node
+    JOIN tier ON tier.session = node.session AND tier.node = node.id
+    JOIN text ON text.id = tier.text WHERE node.session = ?"""

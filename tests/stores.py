@@ -5,6 +5,7 @@ Everything here stands on real files. What opens also closes, within the test th
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -16,6 +17,7 @@ from typing import IO
 
 import apsw
 
+import lcm_mcp
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import last_cut
 from lcm_mcp.dag.model import Node
@@ -158,6 +160,7 @@ def assert_nodes_are_whole(db: apsw.Connection, session: SessionId) -> None:
 def assert_projection_covers_all(db: apsw.Connection, session: SessionId) -> None:
     """Every active row is under exactly one shown node or in the tail, and the frontier has no hole."""
     path, rows = path_of(db, session), active_rows(db, session)
+    assert_no_row_in_two_leaves(db, session, set(rows))
     frontier = dag.frontier(db, session, path, path.leaf)
     if frontier:
         assert frontier[0].first == rows[0]
@@ -171,6 +174,17 @@ def assert_projection_covers_all(db: apsw.Connection, session: SessionId) -> Non
     covered = [seq for node in nodes for seq in rows if node.first <= seq <= node.last]
     tail = [seq for seq in rows if seq >= cut.tail_from]
     assert covered + tail == rows
+
+
+def assert_no_row_in_two_leaves(db: apsw.Connection, session: SessionId, rows: set[Seq]) -> None:
+    """No row of the active path was summarized twice."""
+    end = 0
+    for first, last in db.execute(
+        "SELECT first, last FROM node WHERE session = ? AND depth = 0 ORDER BY first, last", (session,)
+    ):
+        if last in rows:
+            assert first > end
+            end = last
 
 
 def _assert_adjacent(path: RowPath, nodes: Sequence[Node]) -> None:
@@ -196,7 +210,7 @@ def child(*arguments: object) -> Generator[subprocess.Popen[str]]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=CHILD.parent.parent,
+        env={**os.environ, "PYTHONPATH": str(Path(lcm_mcp.__file__).parents[1])},  # the code under test
     ) as started:
         try:
             yield started

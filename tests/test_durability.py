@@ -283,7 +283,3 @@ async def test_two_processes_prepare_one_session_at_once_with_one_valid_result(s
     async with serving(store_path) as service:
         await service.work.store.read(assert_sound)
         assert await service.work.store.read(lambda db: db.execute("SELECT count(*) FROM lease").get) == 0
-        # No row was summarized twice.
-        assert await service.work.store.read(
-            lambda db: db.execute("SELECT sum(rows) <= max(last) FROM node WHERE depth = 0").get
-        )

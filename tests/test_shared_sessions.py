@@ -7,12 +7,11 @@ then starts from a copy of that store.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import permutations
@@ -21,11 +20,8 @@ from typing import Any, cast
 
 import apsw
 import pytest
+from asking import View, dump, look, prepared, same
 from lawbook import (
-    Told,
-    View,
-    dump,
-    history_text,
     holds_cover,
     holds_estimate,
     holds_every_part,
@@ -35,13 +31,8 @@ from lawbook import (
     holds_order,
     holds_pairs,
     holds_shrink,
-    look,
-    newest_unit,
-    prepared,
-    same,
-    told,
-    weight,
 )
+from told import Told, newest_unit, told, weight
 
 from lcm_mcp.service import Service
 from lcm_mcp.service.answers import ImportOutcome
@@ -56,7 +47,9 @@ TRANSCRIPTS = [name for name in NAMES if name != "not-jsonl-at-all.jsonl"]
 WINDOWS = (16_000, 32_000, 64_000, 200_000)
 PREAMBLE = 500
 
-pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="../shared/data/claude-code is not beside this checkout")
+pytestmark = pytest.mark.skipif(
+    not DATA.is_dir(), reason="../shared/data/claude-code is not beside this checkout"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +64,7 @@ class Stored:
 
 
 @asynccontextmanager
-async def service_on(store: Path) -> AsyncIterator[Service]:
+async def service_on(store: Path) -> AsyncGenerator[Service]:
     service = Service.open(load_settings({"db": str(store)}, {}))
     try:
         yield service
@@ -130,7 +123,7 @@ def messages_of(name: str) -> list[tuple[str, dict[str, Any]]]:
 
 def said_in(message: Any) -> list[str]:
     """The texts that stand in a message, tools' answers and called tools' names included."""
-    content = message.get("content") if isinstance(message, dict) else message
+    content: Any = cast("dict[str, Any]", message).get("content") if isinstance(message, dict) else message
     blocks = cast("list[Any]", [content] if isinstance(content, (str, dict)) else content or [])
     found: list[str] = []
     for block in blocks:
@@ -190,7 +183,7 @@ async def _memory_at_rest(store: Path, key: str, active: list[Told]) -> None:
     async with service_on(store) as service:
         await holds_memory(service, key, active)
         await holds_cover(service, key, active)
-        await holds_shrink(service, active, key)
+        await holds_shrink(service, key, active)
         await holds_every_part(service, key, active)
 
 
@@ -208,7 +201,7 @@ async def _one_window(store: Path, key: str, active: list[Told], window: int) ->
         if view.cut is not None:
             holds_pairs([int(view.tail[0][1:])], active, set(), at_units=True)
             await holds_cover(service, key, active)
-            await holds_shrink(service, active, key)
+            await holds_shrink(service, key, active)
         await same(service, before)
     newest = weight(active[newest_unit(active) :]).tokens
     assert (view.status == "limited") == (PREAMBLE + newest > window)
@@ -222,3 +215,132 @@ def _plain_or_smaller(view: View, active: list[Told], window: int) -> None:
         assert (view.status, view.cut, view.shown) == ("not_needed", None, [])
     elif view.cut is not None:
         assert view.tokens < plain
+
+
+# --- what becomes of the lines
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+async def test_no_user_or_assistant_line_is_lost_or_inactive_but_compact_summaries(
+    name: str, stores: dict[str, Path]
+) -> None:
+    rows = stored(await store_of(stores, name))
+    lines = messages_of(name)
+    assert sorted(row.entry_id for row in rows) == sorted(uuid for uuid, _ in lines)
+    by_id = {row.entry_id: row for row in rows}
+    for uuid, line in lines:
+        row = by_id[uuid]
+        assert row.active == (line.get("isCompactSummary") is not True), uuid
+        assert ("/" in row.session) == (line.get("isSidechain") is True), uuid
+        assert all(text in row.text for text in said_in(line.get("message"))), uuid
+    for session in {row.session for row in rows}:
+        kept = [row.entry_id for row in rows if row.session == session]
+        assert kept == [uuid for uuid, _ in lines if by_id[uuid].session == session]
+
+
+@pytest.mark.parametrize("name", TRANSCRIPTS)
+async def test_importing_a_real_session_twice_changes_nothing(name: str, stores: dict[str, Path]) -> None:
+    async with service_on(await store_of(stores, name)) as service:
+        before = await dump(service)
+        report = (await service.import_file(DATA / name)).report
+        assert report.rows_added == 0
+        assert report.duplicates + len(report.conflicts) == report.user + report.assistant
+        await same(service, before)
+
+
+WATCHED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+unit = 1024 if sys.platform == "darwin" else 1
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // unit, file=sys.stderr)
+sys.exit(code)
+"""
+"""Runs a command and says on stderr how many KB of memory it took at most."""
+
+
+def test_three_compactions_imports_with_its_counted_figures_in_seconds_and_little_memory(
+    tmp_path: Path,
+) -> None:
+    command = [sys.executable, "-c", WATCHED, sys.executable, "-m", "lcm_mcp", "--db", str(tmp_path / "a")]
+    file = str(DATA / "three-compactions.jsonl")
+    started = time.monotonic()
+    done = subprocess.run([*command, "import", "--json", file], capture_output=True, check=True)
+    assert time.monotonic() - started < 10
+    assert int(done.stderr.split()[-1]) < 200 * 1024
+    said = done.stdout
+    report = json.loads(said)["files"][0]["report"]
+    assert (report["lines"], report["user"], report["assistant"]) == (893, 260, 518)
+    assert sum(report["other"].values()) == 115
+    assert (report["tool_calls"], report["tool_results"], report["reasoning"]) == (206, 206, 225)
+    assert (report["unanswered"], report["orphans"], report["compact_summaries"]) == (0, 0, 3)
+    assert report["rows_added"] == 778
+
+
+# --- series of files
+
+
+def series(name: str, *numbers: int) -> list[str]:
+    return [f"series-{name}/{number}.jsonl" for number in numbers]
+
+
+async def test_snapshots_of_a_growing_session_give_one_transcript_in_any_order(tmp_path: Path) -> None:
+    await imported(tmp_path / "alone", *series("growing", 5))
+    alone = stored(tmp_path / "alone")
+    assert len(alone) == 34 + 79
+    for order in ((1, 2, 3, 4, 5), (5, 4, 3, 2, 1), (3, 1, 5, 2, 4), (2, 4, 1, 3, 5)):
+        store = tmp_path / "-".join(map(str, order))
+        await imported(store, *series("growing", *order))
+        assert stored(store) == alone
+
+
+async def test_a_later_shorter_file_loses_nothing_in_any_order(tmp_path: Path) -> None:
+    await imported(tmp_path / "alone", *series("stale-shorter", 3))
+    alone = stored(tmp_path / "alone")
+    assert len(alone) == 244 + 464
+    for order in permutations((3, 4, 5)):
+        store = tmp_path / "-".join(map(str, order))
+        await imported(store, *series("stale-shorter", *order))
+        assert stored(store) == alone
+
+
+SLICES = {4: 18, 5: 133, 6: 97, 7: 18}
+"""Messages of each slice, counted."""
+
+
+async def test_slices_in_file_order_give_each_row_once_and_none_late(tmp_path: Path) -> None:
+    outcomes = await imported(tmp_path / "a", *series("slices", *SLICES))
+    assert [outcome.report.rows_added for outcome in outcomes] == list(SLICES.values())
+    assert [outcome.report.late for outcome in outcomes] == [0, 0, 0, 0]
+    wanted = [uuid for name in series("slices", *SLICES) for uuid, _ in messages_of(name)]
+    assert [row.entry_id for row in stored(tmp_path / "a")] == wanted
+
+
+@pytest.mark.parametrize("order", [(7, 6, 5, 4), (5, 4, 7, 6), (4, 6, 5, 7)])
+async def test_slices_out_of_order_give_each_row_once_and_the_earlier_ones_as_late(
+    tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    outcomes = await imported(tmp_path / "a", *series("slices", *order))
+    latest = 0
+    for number, outcome in zip(order, outcomes, strict=True):
+        assert outcome.report.rows_added == SLICES[number]
+        assert outcome.report.late == (SLICES[number] if number < latest else 0)
+        latest = max(latest, number)
+    wanted = [uuid for name in series("slices", *SLICES) for uuid, _ in messages_of(name)]
+    assert sorted(row.entry_id for row in stored(tmp_path / "a")) == sorted(wanted)
+
+
+async def test_a_changed_text_under_a_known_uuid_is_a_conflict_and_the_first_stays(tmp_path: Path) -> None:
+    names = series("same-uuid-changed-text", 1, 2)
+    first, second = await imported(tmp_path / "a", *names)
+    assert (first.report.conflicts, len(second.report.conflicts)) == ((), 2)
+    old, new = (dict(messages_of(name)) for name in names)
+    changed = [uuid for uuid in old if uuid in new and old[uuid]["message"] != new[uuid]["message"]]
+    rows = {row.entry_id: row for row in stored(tmp_path / "a")}
+    assert len(changed) == 2
+    assert set(rows) == {*old, *new}
+    for uuid in changed:
+        assert all(text in rows[uuid].text for text in said_in(old[uuid]["message"]))
+        assert not all(text in rows[uuid].text for text in said_in(new[uuid]["message"]))
+    await imported(tmp_path / "b", *reversed(names))
+    again = {row.entry_id: row for row in stored(tmp_path / "b")}
+    assert [uuid for uuid in rows if rows[uuid].text != again[uuid].text] == changed

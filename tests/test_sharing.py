@@ -213,15 +213,24 @@ async def test_a_writer_that_never_ends_is_told_of(store_path: Path, monkeypatch
             assert await store.read(bodies) == ["by the other process", "later"]
 
 
-async def test_a_call_that_waits_for_another_process_can_be_cancelled(store_path: Path) -> None:
+async def test_a_call_that_waits_for_another_process_can_be_cancelled(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "BUSY_S", 1000.0)
     async with opened(store_path) as store:
         with child("hold", store_path) as other:
             told(other.stdout)
             tell(other, "start")
             assert told(other.stdout) == "locked"
+            # Ends the wait of a call that does not notice: without it the test would never end.
+            watchdog = threading.Timer(30, other.kill)
+            watchdog.start()
             with anyio.move_on_after(0.1) as scope:
                 await store.write(put, "by us")
+            watchdog.cancel()
+            watchdog.join()
             assert scope.cancelled_caught
+            assert other.poll() is None
             tell(other, "go on")
             finish([other])
         assert await store.read(bodies) == ["by the other process"]

@@ -15,6 +15,7 @@ from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 
+import apsw.sqlite_extra
 import pytest
 from stores import BACKENDS, bodies, database, opened, put, serving
 
@@ -214,6 +215,7 @@ def test_a_file_for_a_folder_is_refused(tmp_path: Path) -> None:
 async def test_an_empty_file_becomes_a_store(store_path: Path) -> None:
     store_path.touch()
     async with opened(store_path) as store:
+        assert store.checksummed == (apsw.sqlite_extra.has("cksumvfs") is not None)
         await store.write(put, NEEDLE)
         assert await store.read(bodies) == [NEEDLE]
 
