@@ -56,8 +56,8 @@ def ended(call_id: str, output: str, *, is_error: bool = False) -> tuple[Role, P
     return "user", ToolResult(call_id, (Text(output),), is_error)
 
 
-def ask(source: Source, target: int = 768, level: int = 1) -> str:
-    return extract(Request(source, 2 if level == 2 else 1, TokenCount(target), TokenCount(target)))
+def ask(source: Source, target: int = 768, level: int = 1, limit: int | None = None) -> str:
+    return extract(Request(source, 2 if level == 2 else 1, TokenCount(target), TokenCount(limit or target)))
 
 
 def summary(*entries: tuple[Role, Part | str], target: int = 768) -> str:
@@ -312,12 +312,10 @@ def test_one_giant_line_is_fine() -> None:
 
 
 def test_a_small_target_gets_a_thorough_text_where_the_limit_allows_it() -> None:
-    rows = rows_of(
-        *[("user", f"Please look at module number {n} and tell me what it does.") for n in range(200)]
-    )
-    request = Request(RowsSource(rows), 1, TokenCount(128), TokenCount(512))
-    assert 256 < text_tokens(extract(request)) <= 512
-    assert text_tokens(extract(Request(RowsSource(rows), 2, TokenCount(128), TokenCount(256)))) <= 128
+    asked: list[tuple[Role, str]] = [("user", f"Please say what module number {n} does.") for n in range(200)]
+    rows = RowsSource(rows_of(*asked))
+    assert text_tokens(ask(rows, 128, level=2, limit=512)) <= 128
+    assert 256 < text_tokens(ask(rows, 128, limit=512)) <= 512
 
 
 async def test_the_summarizer_answers_with_its_name() -> None:

@@ -8,6 +8,7 @@ its time is over, and says truthfully which. Functions take a connection and nev
 from __future__ import annotations
 
 import heapq
+import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,21 +92,25 @@ class _Candidate:
     texts: tuple[str, ...]
 
 
-# {before} and {direction} are < DESC or > ASC; the bound makes each a walk along one index.
+# {before} and {direction} are < DESC or > ASC; each is a walk along one index that is in order already. The
+# plus signs keep SQLite from going session by session instead and sorting all there is.
 _ROWS_OF_SESSION = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
     FROM row JOIN text ON text.id = row.text
     WHERE row.session = ?1 AND row.seq BETWEEN ?2 AND ?3 AND row.text {before} ?4
     ORDER BY row.seq {direction}"""
 
 _ROWS_OF_STORE = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
-    FROM row JOIN text ON text.id = row.text WHERE row.text {before} ?1 ORDER BY row.text {direction}"""
+    FROM row JOIN text ON text.id = row.text
+    WHERE row.text {before} ?1 AND +row.session IN (SELECT value FROM json_each(?2))
+    ORDER BY row.text {direction}"""
 
 _SUMMARIES = """SELECT tier.text, node.session, node.id, node.last, node.made_at, text.body, rich_text.body
     FROM tier JOIN node ON node.session = tier.session AND node.id = tier.node
     JOIN text ON text.id = tier.text
     LEFT JOIN tier AS rich ON rich.session = node.session AND rich.node = node.id AND rich.kind = 'rich'
     LEFT JOIN text AS rich_text ON rich_text.id = rich.text
-    WHERE tier.kind = 'primary' AND tier.text {before} ?1 {session} ORDER BY tier.text {direction}"""
+    WHERE tier.kind = 'primary' AND tier.text {before} ?1 AND {of}
+    ORDER BY tier.text {direction}"""
 
 _BEYOND = 2**62
 
@@ -183,8 +188,7 @@ def _text_id(candidate: _Candidate) -> int:
 
 def _rows(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
     for text_id, session, seq, role, at, body in _row_tuples(db, scope, wanted, bound):
-        if session in scope.sessions:
-            yield _Candidate(text_id, SessionId(session), Seq(seq), None, role, at, Seq(seq), (body,))
+        yield _Candidate(text_id, SessionId(session), Seq(seq), None, role, at, Seq(seq), (body,))
 
 
 def _row_tuples(
@@ -192,7 +196,7 @@ def _row_tuples(
 ) -> Iterator[tuple[int, int, int, Role, int, str]]:
     """Rows in stored order, which inside one session is that of their numbers."""
     if len(scope.sessions) != 1:
-        yield from db.execute(_ordered(_ROWS_OF_STORE, wanted), (bound,))
+        yield from db.execute(_ordered(_ROWS_OF_STORE, wanted), (bound, _numbers(scope)))
         return
     parts = [Segment(FIRST, Seq(_BEYOND))] if scope.rows is None else list(scope.rows)
     if wanted.newest_first:
@@ -204,13 +208,23 @@ def _row_tuples(
 
 def _summaries(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
     """A summary is one candidate, its thorough text read before its terse one."""
-    only = next(iter(scope.sessions)) if len(scope.sessions) == 1 else None
-    query = _SUMMARIES.replace("{session}", "" if only is None else "AND tier.session = ?2")
-    bindings = (bound,) if only is None else (bound, only)
-    for text_id, session, node, last, made_at, body, rich in db.execute(_ordered(query, wanted), bindings):
-        if session in scope.sessions and (scope.nodes is None or node in scope.nodes):
+    # One session by equality: only so its own index gives the order without a sort.
+    one = len(scope.sessions) == 1
+    query = _SUMMARIES.replace(
+        "{of}", "tier.session = ?2" if one else "+tier.session IN (SELECT value FROM json_each(?2))"
+    )
+    sessions = next(iter(scope.sessions)) if one else _numbers(scope)
+    for text_id, session, node, last, made_at, body, rich in db.execute(
+        _ordered(query, wanted), (bound, sessions)
+    ):
+        if scope.nodes is None or node in scope.nodes:
             texts = (body,) if rich is None else (rich, body)
             yield _Candidate(text_id, SessionId(session), None, NodeId(node), None, made_at, Seq(last), texts)
+
+
+def _numbers(scope: Scope) -> str:
+    """The sessions as a JSON list: a set of any size in one binding."""
+    return json.dumps(list(scope.sessions))
 
 
 def _ordered(query: str, wanted: Wanted) -> str:
