@@ -6,13 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format readme clean
+.PHONY: demo test crash lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
 
 test: lint
 	$(BIN)/python -m pytest
+
+# The kill -9 rounds of the tests, many more of them.
+crash: $(VENV)/.installed-dev
+	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

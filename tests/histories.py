@@ -18,7 +18,7 @@ from typing import Literal, cast
 from hypothesis import strategies as st
 
 from lcm_mcp.errors import SummarizerFailed
-from lcm_mcp.projection.model import Format
+from lcm_mcp.projection.model import FORMATS, Format
 from lcm_mcp.summarizers.ladder import source_text
 from lcm_mcp.summarizers.model import Answer, Request
 from lcm_mcp.tokens import BYTES_PER_TOKEN
@@ -173,8 +173,11 @@ def work_done(size: int, seed: int) -> list[Entry]:
 
 
 long_work = st.builds(work_done, st.integers(1, 8), st.integers(0, 20))
+late_call = [entry("user", filler(9)), entry("assistant", [a_call("late", {})]), entry("user", filler(9))]
+late_answer = [entry("tool", [a_result("late", [said(filler(4))], False)])]
 batches = st.one_of(
     long_work,
+    st.sampled_from([late_call, late_answer]),
     turns(),
     turns(),
     st.lists(loose_rows, max_size=4),
@@ -230,7 +233,7 @@ class Reopen:
 
 Deed = Append | AppendAgain | Import | Prepare | Reopen
 
-usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 8000, 16000])
+usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 4000, 8000, 16000])
 windows: st.SearchStrategy[int | Literal["usual"] | None] = st.sampled_from(
     ["usual", "usual", "usual", "usual", 2000, 4000, 16000, None]
 )
@@ -245,12 +248,12 @@ all_settings = st.fixed_dictionaries(
 )
 prepares = st.builds(
     Prepare,
-    batches,
+    st.one_of(long_work, batches),
     windows,
     st.sampled_from([0, 0, 300, 1500]),
     st.sampled_from(["auto", "auto", "auto", "force", "never"]),
-    st.sampled_from([None, None, None, "lcm", "none"]),
-    st.sampled_from(["messages", "anthropic", "openai", "text"]),
+    st.sampled_from([None, None, None, None, "lcm", "lcm", "none"]),
+    st.sampled_from(FORMATS),
     st.sampled_from([None, None, "You are careful. " * 20]),
 )
 appends = st.builds(Append, batches, st.booleans())
@@ -263,6 +266,17 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     st.builds(AppendAgain, st.integers(0, 3), st.booleans()),
     st.builds(Reopen, all_settings),
 )
+
+requests = st.builds(
+    Prepare,
+    st.builds(work_done, st.integers(1, 2), st.integers(0, 50)),
+    st.just("usual"),
+    st.sampled_from([0, 0, 200]),
+    st.just("auto"),
+    st.none(),
+    st.sampled_from(FORMATS),
+)
+"""What an agent sends turn by turn."""
 
 # --- summarizers that do as they like
 

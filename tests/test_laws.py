@@ -13,18 +13,21 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from histories import Deed, Mood, Scripted, all_settings, deeds, moods, usual_windows
+from histories import Deed, Mood, Scripted, all_settings, deeds, moods, requests, usual_windows
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from world import Counted, World, opened
 
 LONG = "LCM_LONG" in os.environ or os.environ.get("HYPOTHESIS_PROFILE") == "long"
-LAWS = settings(
-    max_examples=3000 if LONG else 80,
-    derandomize=not LONG,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
+
+
+def laws(examples: int) -> settings:
+    return settings(
+        max_examples=examples * 50 if LONG else examples,
+        derandomize=not LONG,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +41,20 @@ class History:
     deeds: list[Deed]
 
 
-histories = st.builds(
-    History,
-    usual_windows,
-    st.one_of(st.just(dict[str, int]()), all_settings),
-    st.one_of(st.none(), moods),
-    st.booleans(),
-    st.integers(1, 16).flatmap(lambda size: st.lists(deeds, min_size=size, max_size=size)),
-)
+def histories(doing: st.SearchStrategy[list[Deed]]) -> st.SearchStrategy[History]:
+    return st.builds(
+        History,
+        usual_windows,
+        st.one_of(st.just(dict[str, int]()), all_settings),
+        st.one_of(st.none(), moods),
+        st.booleans(),
+        doing,
+    )
+
+
+def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrategy[list[Deed]]:
+    """Lists of every length alike: Hypothesis by itself prefers short ones."""
+    return st.integers(least, most).flatmap(lambda size: st.lists(one, min_size=size, max_size=size))
 
 
 async def live(history: History, folder: Path) -> None:
@@ -64,8 +73,17 @@ async def live(history: History, folder: Path) -> None:
         await world.service.close()
 
 
-@LAWS
-@given(history=histories)
+@laws(60)
+@given(history=histories(some(deeds, 1, 16)))
 def test_every_law_holds_after_every_deed_of_a_random_history(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(partial(live, history, Path(folder)))
+
+
+@laws(15)
+@given(history=histories(some(requests, 8, 20)))
+def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(
+    history: History,
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))

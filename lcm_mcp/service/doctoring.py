@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Callable
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import apsw
@@ -22,7 +22,7 @@ from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path as RowPath
 
 RESTORE = "Restore a backup, or import the transcripts into a new store."
@@ -98,6 +98,15 @@ def _paths(db: apsw.Connection) -> Check:
     return Check("paths", True, "totals add up along every path")
 
 
+def _contents(db: apsw.Connection) -> Check:
+    """Every row and image is what was stored; tells what checksums cannot, once they were rewritten."""
+    found = list(islice(store.altered(db), 4))
+    if not found:
+        return Check("contents", True, "every row and image is what was stored")
+    more = " and more" if len(found) > 3 else ""
+    return Check("contents", False, f"changed since it was stored: {', '.join(found[:3])}{more}. {RESTORE}")
+
+
 def _coverage(db: apsw.Connection) -> Check:
     """Nodes cover what they say without overlap or hole; how much has no leaf yet is told."""
     bare = total = 0
@@ -118,6 +127,7 @@ def _coverage(db: apsw.Connection) -> Check:
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
     ("integrity", _integrity),
     ("references", _references),
+    ("contents", _contents),
     ("paths", _paths),
     ("coverage", _coverage),
 )

@@ -26,6 +26,7 @@ from lcm_mcp.transcript.model import (
     Opaque,
     Part,
     Reasoning,
+    Role,
     Sealed,
     Text,
     ToolCall,
@@ -37,6 +38,17 @@ SLICE_CHARACTERS = 48
 _PLACE = "\x00"
 """The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
 _WHOLE, _SLICED = b"W", b"S"
+
+
+def content_digest(role: Role, blocks: Json) -> bytes:
+    """What tells one content from another: 16 bytes over role and parts, images by their own digest."""
+    return hashlib.blake2b(encode([role, blocks]), digest_size=16).digest()
+
+
+def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
+    """The digest of a row as it stands in the store, to be compared with the one it was stored with."""
+    blocks: Json = [part_to_json(Text(text))] if payload is None else unpack(payload, text)
+    return content_digest(role, blocks)
 
 
 def seal(draft: Draft) -> Sealed:
@@ -53,7 +65,7 @@ def seal(draft: Draft) -> Sealed:
         payload=None if _is_complete(draft.parts, text) else pack(blocks, text),
         images=tuple(_images(draft.parts)),
         size=weigh(draft.parts),
-        digest=hashlib.blake2b(encode([draft.role, blocks]), digest_size=16).digest(),
+        digest=content_digest(draft.role, blocks),
     )
 
 

@@ -8,6 +8,7 @@ appended, a read the rows read.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from lcm_mcp.transcript.model import (
     Image,
     Part,
     ResultPart,
+    Role,
     Row,
     RowMark,
     Sealed,
@@ -27,7 +29,7 @@ from lcm_mcp.transcript.model import (
     ToolResult,
 )
 from lcm_mcp.transcript.path import Path, Segment
-from lcm_mcp.transcript.sealing import encode, unseal
+from lcm_mcp.transcript.sealing import encode, stored_digest, unseal
 from lcm_mcp.transcript.sessions import Session
 
 
@@ -293,6 +295,26 @@ def read_rows(
 def read_row(db: apsw.Connection, session: SessionId, seq: Seq) -> Row | None:
     """One whole row, on the path or off it."""
     return next(read_rows(db, session, [Segment(seq, seq)]), None)
+
+
+def altered(db: apsw.Connection) -> Iterator[str]:
+    """Addresses of rows, and digests of images, whose content is not what was stored; reads everything."""
+    for session, seq, role, digest, text, payload in db.execute(
+        """SELECT row.session, row.seq, row.role, row.digest, text.body, payload.parts
+            FROM row JOIN text ON text.id = row.text LEFT JOIN payload ON payload.text = row.text"""
+    ):
+        if not _is_intact(role, digest, text, payload):
+            yield f"s{session}/e{seq}"
+    for sha256, data in db.execute("SELECT sha256, data FROM image"):
+        if hashlib.sha256(data).hexdigest() != sha256:
+            yield f"image {sha256[:12]}"
+
+
+def _is_intact(role: Role, digest: bytes, text: str, payload: bytes | None) -> bool:
+    try:
+        return stored_digest(role, text, payload) == digest
+    except (ValueError, TypeError, AssertionError):  # not even readable any more
+        return False
 
 
 def read_mark(db: apsw.Connection, session: SessionId, seq: Seq) -> RowMark | None:
