@@ -23,14 +23,14 @@ _cursor = click.option("--cursor", help="The next page's, as the last page gave 
 
 @click.command("sessions")
 @click.argument("query", required=False)
-@click.option("--project", help="Only those of this project folder.")
+@click.option("--project", default="*", help="Only those of this project folder.")
 @_limit
 @_cursor
 @json_option
 @shared_options
 @pass_call
 def sessions_command(
-    call: Call, query: str | None, project: str | None, limit: int, cursor: str | None, as_json: bool
+    call: Call, query: str | None, project: str, limit: int, cursor: str | None, as_json: bool
 ) -> None:
     """List the sessions stored.
 

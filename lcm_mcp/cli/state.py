@@ -34,7 +34,7 @@ def show_state(call: Call) -> None:
     out = console()
     page: SessionPage | None = None
     if settings.db.exists():
-        page = run_on(settings, lambda service: service.sessions(limit=_SHOWN))
+        page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN))
     out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
     stored = "not made yet" if page is None else count(page.total, "session")
     show_facts(out, [("store", one_line(str(settings.db))), ("holds", stored)])

@@ -52,8 +52,11 @@ class Service:
         limit: int = 20,
         cursor: str | None = None,
     ) -> SessionPage:
-        """Stored sessions, last active first; query is part of a key or title."""
-        return await self.work.store.read(reading.list_sessions, query, project, limit, cursor)
+        """Stored sessions, last active first; query is part of a key or title.
+
+        Without project those of this folder where it has any, with "*" those of the whole store.
+        """
+        return await self.work.store.read(reading.list_sessions, self.work, query, project, limit, cursor)
 
     async def list_nodes(
         self,

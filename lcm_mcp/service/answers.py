@@ -39,6 +39,9 @@ class SessionLine:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
+    """scope says whose sessions were looked at: a project's or the whole store's."""
+
+    scope: str
     sessions: tuple[SessionLine, ...]
     total: int
     next_cursor: str | None

@@ -19,12 +19,12 @@ from lcm_mcp.dag import cuts
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import Cut, ShownNode
 from lcm_mcp.dag.model import Node, header
-from lcm_mcp.dag.plan import MIN_TARGET_TOKENS, ROOM_NODES, Policy
+from lcm_mcp.dag.plan import MIN_TARGET_TOKENS, ROOM_NODES, Policy, Settled, next_step
 from lcm_mcp.ids import CutId, Seq, SessionId
 from lcm_mcp.projection import lcm
 from lcm_mcp.projection.lcm import Summarized
 from lcm_mcp.service.answers import Folded
-from lcm_mcp.service.folding import Goal, Progress, fold
+from lcm_mcp.service.folding import Goal, Progress, fold, read_plan
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import LcmSettings
@@ -106,6 +106,9 @@ def _newest_unit(db: apsw.Connection, session: SessionId) -> Span | None:
 async def compact(work: Workplace, session: SessionId, window: Window, deadline: float) -> Compacted:
     """Bring a session's projection under its window's lines as far as it goes."""
     started = time.monotonic()
+    settled = await work.store.read(_settled, work.settings.lcm, session, window)
+    if settled is not None:
+        return Compacted(None, settled, time.monotonic() - started)
     token = await _lease(work, session, deadline)
     if token is None:
         return Compacted(None, Progress(out_of_time=True), time.monotonic() - started)
@@ -115,6 +118,18 @@ async def compact(work: Workplace, session: SessionId, window: Window, deadline:
     finally:
         with anyio.CancelScope(shield=True):
             await work.store.write(cuts.release_lease, session, token)
+
+
+def _settled(
+    db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window
+) -> Progress | None:
+    """The outcome of a pass that would find nothing to do, told without taking a lease or writing."""
+    wanted = _wanted_tail(db, session, window)
+    policy = _policy(window, settings, wanted)
+    step = next_step(read_plan(db, session, wanted.first).shape, policy)
+    if not isinstance(step, Settled) or draw_cut(db, session, window, wanted, policy, step.stalled):
+        return None
+    return Progress(stalled=step.stalled)
 
 
 async def _lease(work: Workplace, session: SessionId, deadline: float) -> str | None:

@@ -61,7 +61,7 @@ class Goal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class Plan:
     shape: Shape
     leaf: Seq
 
@@ -70,7 +70,7 @@ async def fold(work: Workplace, goal: Goal) -> Progress:
     """Work towards a goal until it is reached or stalls, time is over, or no summarizer answers."""
     progress = Progress()
     for _ in range(MAX_STALE_PLANS):
-        plan = await work.store.read(_read_plan, goal)
+        plan = await work.store.read(read_plan, goal.session, goal.before)
         try:
             stale = await _carry_out(work, goal, plan, progress)
         except SummarizerFailed as failed:
@@ -81,26 +81,27 @@ async def fold(work: Workplace, goal: Goal) -> Progress:
     return progress
 
 
-def _read_plan(db: apsw.Connection, goal: Goal) -> _Plan:
-    session = sessions.find_by_id(db, goal.session)
+def read_plan(db: apsw.Connection, wanted: SessionId, before: Seq) -> Plan:
+    """What there is to fold and condense before row `before`."""
+    session = sessions.find_by_id(db, wanted)
     assert session is not None
     path = Path(db, session.id, session.leaf)
     end = dag.covered_end(db, session.id, path, session.leaf)
     first = path.after(end)
     foldable: list[Unit] = []
-    if first is not None and first < goal.before:
+    if first is not None and first < before:
         marks = path.marks(first, session.leaf)
         place = 0
         for span in units(marks):
             own = marks[place : place + span.rows]
             place += span.rows
-            if span.last < goal.before:
+            if span.last < before:
                 foldable.append(Unit(span, rounds(own)))
-    standing = dag.frontier(db, session.id, path, path.before(goal.before)) if session.leaf else []
-    return _Plan(Shape(foldable, standing), session.leaf)
+    standing = dag.frontier(db, session.id, path, path.before(before)) if session.leaf else []
+    return Plan(Shape(foldable, standing), session.leaf)
 
 
-async def _carry_out(work: Workplace, goal: Goal, plan: _Plan, progress: Progress) -> bool:
+async def _carry_out(work: Workplace, goal: Goal, plan: Plan, progress: Progress) -> bool:
     """Take the plan's steps one by one, keeping its shape up to date; True where it turned out stale."""
     shape: Shape | Stale = plan.shape
     while not isinstance(shape, Stale):

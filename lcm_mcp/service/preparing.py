@@ -14,14 +14,14 @@ import orjson
 
 from lcm_mcp.dag import cuts
 from lcm_mcp.errors import InvalidArgument
-from lcm_mcp.service.answers import Prepared, Receipt, Strategy
+from lcm_mcp.service.answers import Prepared, Receipt
 from lcm_mcp.service.compaction import STRATEGY, compact, divide
 from lcm_mcp.service.observing import Judged, observe, status_of
 from lcm_mcp.service.paging import Facts, Start, page, read_cursor
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.viewing import named_view, picture, view_in_force
-from lcm_mcp.service.workplace import Workplace, wanted_session
+from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.service.writing import Guard, append
 from lcm_mcp.tokens import PREAMBLE_TOKENS, TOOL_TOKENS, bytes_to_tokens, text_tokens
 from lcm_mcp.transcript import sessions
@@ -55,7 +55,7 @@ async def _append(work: Workplace, query: PrepareQuery) -> Receipt:
 
 async def _judge(work: Workplace, session: Session, query: PrepareQuery, deadline: float) -> Judged:
     """Decide whether a compaction is due, and make it."""
-    strategy = _strategy(work, session, query)
+    strategy = query.strategy or strategy_of(work, session)
     view = await work.store.read(view_in_force, session.id, strategy)
     preamble = preamble_tokens(query)
     asked = query.window_tokens or work.settings.lcm.context_window_tokens
@@ -74,11 +74,6 @@ async def _judge(work: Workplace, session: Session, query: PrepareQuery, deadlin
         compacted = await compact(work, session.id, window, deadline)
         view = await work.store.read(view_in_force, session.id, strategy)
     return Judged(view, strategy, window, asked is None, preamble, before, compacted)
-
-
-def _strategy(work: Workplace, session: Session, query: PrepareQuery) -> Strategy:
-    chosen = query.strategy or session.strategy or work.settings.strategy
-    return "none" if chosen == "none" else "lcm"
 
 
 def preamble_tokens(query: PrepareQuery) -> int:

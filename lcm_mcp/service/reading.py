@@ -41,6 +41,7 @@ from lcm_mcp.service.workplace import (
     addressed,
     existing_node,
     existing_row,
+    strategy_of,
     wanted_session,
 )
 from lcm_mcp.tokens import utf8_length
@@ -51,6 +52,8 @@ from lcm_mcp.transcript.sealing import encode, readable
 from lcm_mcp.transcript.sessions import Session
 
 PREVIEW_CHARACTERS = 200
+EVERYWHERE = "*"
+"""As a project: all of them."""
 PAYLOAD_BYTES = 150_000
 """A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
 EMPTY_STORE = "The store is empty. Import a conversation with `lcm-mcp import FILE`."
@@ -62,16 +65,15 @@ NO_NODES = (
 
 def list_sessions(
     db: apsw.Connection,
+    work: Workplace,
     query: str | None,
     project: str | None,
     limit: int,
     cursor: str | None,
 ) -> SessionPage:
-    """Stored sessions, last active first."""
-    wanted = sessions.Filter(
-        None if project is None else readable(project), None if query is None else readable(query)
-    )
-    asked = ("sessions", query, project)
+    """Stored sessions, last active first: of a project, this folder, or (EVERYWHERE) the whole store."""
+    wanted, scope = _wanted_sessions(db, work, query, project)
+    asked = ("sessions", wanted.query, wanted.project)
     after: tuple[int, int] | None = None
     if cursor is not None:
         at, number = cursors.read(cursor, asked, int, int)
@@ -79,17 +81,27 @@ def list_sessions(
     found = sessions.page(db, wanted, limit + 1, after)
     shown = found[:limit]
     more = len(found) > limit
-    total = sessions.count(db, wanted)
-    note = None if total or query or project else EMPTY_STORE
     return SessionPage(
-        tuple(_session_line(db, session) for session in shown),
-        total,
+        scope,
+        tuple(_session_line(db, work, session) for session in shown),
+        sessions.count(db, wanted),
         cursors.make(asked, (shown[-1].active_at, shown[-1].id)) if more else None,
-        note,
+        EMPTY_STORE if sessions.count(db, sessions.Filter()) == 0 else None,
     )
 
 
-def _session_line(db: apsw.Connection, session: Session) -> SessionLine:
+def _wanted_sessions(
+    db: apsw.Connection, work: Workplace, query: str | None, project: str | None
+) -> tuple[sessions.Filter, str]:
+    query = None if query is None else readable(query)
+    if project is None and sessions.count(db, sessions.Filter(work.project)):
+        project = work.project
+    if project is None or project == EVERYWHERE:
+        return sessions.Filter(None, query), "the whole store"
+    return sessions.Filter(readable(project), query), f"project {project}"
+
+
+def _session_line(db: apsw.Connection, work: Workplace, session: Session) -> SessionLine:
     parent = None if session.parent is None else sessions.find_by_id(db, session.parent)
     path = Path(db, session.id, session.leaf)
     first = path.after(Seq(0))
@@ -102,7 +114,7 @@ def _session_line(db: apsw.Connection, session: Session) -> SessionLine:
         rows=session.next_seq - 1,
         tokens=store.path_totals(db, session.id, session.leaf).tokens,
         nodes=dag.count(db, session.id),
-        strategy="none" if session.strategy == "none" else "lcm",
+        strategy=strategy_of(work, session),
         parent=None if parent is None else parent.key,
         link=session.link,
         first_at=None if first is None else iso(existing_row(db, session, first).at),

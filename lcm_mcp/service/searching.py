@@ -28,7 +28,7 @@ from lcm_mcp.service.workplace import (
     named_session,
     parse_node,
 )
-from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
@@ -147,10 +147,19 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
 def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
     by_id = {session.id: session for session in place.sessions}
     covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
-    return tuple(_hit(by_id[hit.session], covers[hit.session], hit, place.full_addresses) for hit in found)
+    return tuple(
+        _hit(
+            by_id[hit.session],
+            covers[hit.session],
+            hit,
+            store.other_holders(db, hit.text_id, hit.session),
+            place.full_addresses,
+        )
+        for hit in found
+    )
 
 
-def _hit(session: Session, cover: Cover, found: Found, full: bool) -> Hit:
+def _hit(session: Session, cover: Cover, found: Found, also: Sequence[str], full: bool) -> Hit:
     prefix = f"s{session.id}/" if full else ""
     own = f"e{found.seq}" if found.seq is not None else f"#{found.node}"
     covering = None if found.seq is None else cover.node_of(found.seq)
@@ -164,7 +173,7 @@ def _hit(session: Session, cover: Cover, found: Found, full: bool) -> Hit:
         offset=found.place.start,
         node=None if covering is None else prefix + covering,
         removed=found.removed,
-        also=(),
+        also=tuple(also),
     )
 
 

@@ -26,6 +26,7 @@ from lcm_mcp.ids import (
     format_address,
     parse_address,
 )
+from lcm_mcp.service.answers import Strategy
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.model import Summarizer
@@ -48,6 +49,12 @@ class Workplace:
     def project(self) -> str:
         """The client's folder: where this process was started."""
         return os.getcwd()
+
+
+def strategy_of(work: Workplace, session: Session) -> Strategy:
+    """The strategy that prepares a session: its own where one was selected, else the configured one."""
+    chosen = session.strategy or work.settings.strategy
+    return "none" if chosen == "none" else "lcm"
 
 
 def wanted_session(db: apsw.Connection, work: Workplace, key: str | None) -> Session:

@@ -22,7 +22,11 @@ class SessionsArguments(Arguments):
     ] = None
     project: Annotated[
         str | None,
-        Field(min_length=1, max_length=4096, description="Only sessions of this project folder."),
+        Field(
+            min_length=1,
+            max_length=4096,
+            description='Sessions of this project folder; "*" for all. Default: this folder, if it has any.',
+        ),
     ] = None
     limit: Annotated[int, Field(ge=1, le=100, description="Sessions on a page.")] = 20
     cursor: Cursor = None
@@ -46,13 +50,13 @@ def _line(session: SessionLine) -> str:
 
 def _next(page: SessionPage) -> str:
     if page.total == 0:
-        return "None matches; leave out query and project to see all."
+        return 'None matches; leave out query and give project "*" to see all.'
     return "Next: lcm_list or lcm_grep with one of these as session."
 
 
 def _render(page: SessionPage) -> str:
     return paragraph(
-        f"{count(page.total, 'session')}; {len(page.sessions)} here.",
+        f"{count(page.total, 'session')} in {page.scope}; {len(page.sessions)} here.",
         *map(_line, page.sessions),
         page.note or _next(page),
     )
@@ -63,7 +67,8 @@ TOOL = Tool(
     title="List stored sessions",
     description=(
         "Lists the conversations kept in this memory. Use it first when you do not know which session "
-        "holds what you look for, or to get the key that the other tools take as `session`.\n"
+        "holds what you look for, or to get the key that the other tools take as `session`. Without project "
+        "it lists the current folder's sessions if there are any, else all.\n"
         "Returns for each session its id (s7, as in addresses such as s7/e104), key, title, project "
         "folder, source, rows, estimated tokens, summary nodes, strategy, the session it was forked or "
         "started from, and its first and last time.\n"

@@ -267,6 +267,16 @@ def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Seal
     )
 
 
+def other_holders(db: apsw.Connection, text: TextId, session: SessionId) -> list[str]:
+    """Keys of the other sessions with a row of this very text."""
+    rows = db.execute(
+        """SELECT DISTINCT session.key FROM row JOIN session ON session.id = row.session
+            WHERE row.text = ? AND row.session <> ? ORDER BY session.id""",
+        (text, session),
+    )
+    return [key for (key,) in rows]
+
+
 def count_variants(db: apsw.Connection, session: SessionId, seq: Seq) -> int:
     """How many other contents came under the row's entry_id."""
     found: int = db.execute("SELECT count(*) FROM variant WHERE session = ? AND seq = ?", (session, seq)).get
