@@ -206,6 +206,11 @@ class _Reading:
     source: str
     fed: dict[str, _Fed] = field(default_factory=dict[str, _Fed])
 
+    @property
+    def origin(self) -> str:
+        """The source that sessions of this format are known under."""
+        return f"import:{self.source}"
+
     def next_batch(self) -> list[Sealable]:
         """The next events, entries sealed; empty at the file's end. Raises ImportRefused."""
         try:
@@ -235,27 +240,56 @@ def _store_batch(db: apsw.Connection, reading: _Reading, batch: Sequence[Sealabl
 
 
 def _open(db: apsw.Connection, reading: _Reading, found: SessionFound) -> None:
+    """Find or make a session that the file tells of; what was made for a child's sake gets its title now."""
     if found.key in reading.fed:
         return
-    source = f"import:{reading.source}"
-    key = checked_key(found.key)
-    known = sessions.find_by_native(db, source, key) or sessions.find_by_key(db, key)
-    session = known or sessions.create(db, _new(db, reading, found, key, source), now_ms())
+    title = None if found.title is None else readable(found.title)
+    project = None if found.project is None else readable(found.project)
+    session = _known(db, reading, found.key)
+    if session is None:
+        parent = _parent(db, reading, found.parent_key, project)
+        new = _new(reading, found.key, title, project, parent, _opener(db, found, parent))
+        session, created = sessions.create(db, new, now_ms()), True
+    else:
+        sessions.complete(db, session.id, title, project)
+        created = False
     ended = None if session.leaf == 0 else store.read_row(db, session.id, session.leaf)
-    reading.fed[found.key] = _Fed(session, known is None, None if ended is None else ended.at)
+    reading.fed[found.key] = _Fed(session, created, None if ended is None else ended.at)
 
 
-def _new(db: apsw.Connection, reading: _Reading, found: SessionFound, key: str, source: str) -> NewSession:
-    parent = None if found.parent_key is None else reading.fed[found.parent_key].session
-    opener = None
-    if parent is not None and found.opener_entry_id is not None:
-        opener = store.find_entry(db, parent.id, readable(found.opener_entry_id))
+def _known(db: apsw.Connection, reading: _Reading, key: str) -> Session | None:
+    key = checked_key(key)
+    return sessions.find_by_native(db, reading.origin, key) or sessions.find_by_key(db, key)
+
+
+def _parent(db: apsw.Connection, reading: _Reading, key: str | None, project: str | None) -> Session | None:
+    """A child's parent, made empty where its own file was not read yet (or is this one, further down)."""
+    if key is None:
+        return None
+    known = _known(db, reading, key)
+    return known or sessions.create(db, _new(reading, key, None, project, None, None), now_ms())
+
+
+def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
+    if parent is None or found.opener_entry_id is None:
+        return None
+    return store.find_entry(db, parent.id, readable(found.opener_entry_id))
+
+
+def _new(
+    reading: _Reading,
+    key: str,
+    title: str | None,
+    project: str | None,
+    parent: Session | None,
+    opener: Seq | None,
+) -> NewSession:
     return NewSession(
-        key=key,
-        title=None if found.title is None else readable(found.title),
-        project=None if found.project is None else readable(found.project),
-        source=source,
-        native_id=key,
+        key=checked_key(key),
+        title=title,
+        project=project,
+        source=reading.origin,
+        native_id=checked_key(key),
         parent=None if parent is None else parent.id,
         link=None if parent is None else "child",
         opener=opener,

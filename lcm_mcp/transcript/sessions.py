@@ -108,6 +108,14 @@ def describe(db: apsw.Connection, session: SessionId, title: str | None, project
     )
 
 
+def complete(db: apsw.Connection, session: SessionId, title: str | None, project: str | None) -> None:
+    """Set title and project where the session has none yet."""
+    db.execute(
+        "UPDATE session SET title = coalesce(title, ?), project = coalesce(project, ?) WHERE id = ?",
+        (title, project, session),
+    )
+
+
 def select_strategy(db: apsw.Connection, session: SessionId, strategy: str) -> None:
     db.execute("UPDATE session SET strategy = ? WHERE id = ?", (strategy, session))
 

@@ -1,0 +1,99 @@
+"""Imports through the service: which sessions a file feeds, and what listing and searching then show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from stores import serving
+
+from lcm_mcp.service import Service
+from lcm_mcp.service.answers import SessionLine
+from lcm_mcp.service.requests import GrepQuery
+
+
+def claude_line(
+    uuid: str, text: str, *, side: bool = False, parent: str | None = None, cwd: str = "/p"
+) -> bytes:
+    line = {
+        "type": "user",
+        "uuid": uuid,
+        "parentUuid": parent,
+        "isSidechain": side,
+        "sessionId": "main",
+        "cwd": cwd,
+        "timestamp": "2026-01-01T00:00:00Z",
+        "message": {"role": "user", "content": text},
+    }
+    return orjson.dumps(line) + b"\n"
+
+
+def written(path: Path, *lines: bytes) -> Path:
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+async def by_key(service: Service) -> dict[str, SessionLine]:
+    return {line.key: line for line in (await service.sessions(project="*")).sessions}
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["subagent first", "main first"])
+async def test_a_subagents_own_file_joins_its_main_session_in_either_order(
+    tmp_path: Path, order: tuple[int, int]
+) -> None:
+    files = (
+        written(tmp_path / "agent-1.jsonl", claude_line("a1", "look around", side=True)),
+        written(tmp_path / "main.jsonl", claude_line("m1", "please explore")),
+    )
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        for index in order:
+            await service.import_file(files[index], format="claude-code")
+        found = await by_key(service)
+    child = found["main/a1"]
+    assert (child.parent, child.link, child.rows) == ("main", "child", 1)
+    assert (found["main"].rows, found["main"].title) == (1, "please explore")
+
+
+async def test_without_a_project_the_sessions_of_this_folder_are_listed_if_it_has_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    theirs = written(tmp_path / "theirs.jsonl", claude_line("t1", "elsewhere", cwd="/elsewhere"))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.import_file(theirs, format="claude-code")
+        nothing_here = await service.sessions()
+        await service.append("mine", [{"role": "user", "content": "hello"}])
+        mine, everything = await service.sessions(), await service.sessions(project="*")
+    assert (nothing_here.scope, nothing_here.total) == ("the whole store", 1)
+    assert (mine.scope, [line.key for line in mine.sessions]) == (f"project {here}", ["mine"])
+    assert {line.key for line in everything.sessions} == {"mine", "main"}
+
+
+async def test_a_search_without_a_session_leaves_other_projects_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    theirs = written(tmp_path / "theirs.jsonl", claude_line("t1", "a needle", cwd="/elsewhere"))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.import_file(theirs, format="claude-code")
+        for key in ("one", "two"):
+            await service.append(key, [{"role": "user", "content": f"a needle in {key}"}])
+        page = await service.grep(GrepQuery("needle"))
+        named = await service.grep(GrepQuery("needle", session="main"))
+    assert [(hit.session, hit.ref) for hit in page.hits] == [("two", "s3/e1"), ("one", "s2/e1")]
+    assert page.searched.startswith("read 2 rows and 0 summaries")
+    assert [(hit.session, hit.ref) for hit in named.hits] == [("main", "e1")]
+
+
+async def test_the_newest_conversation_is_the_one_a_read_means_not_the_one_imported_last(
+    tmp_path: Path,
+) -> None:
+    old = written(tmp_path / "old.jsonl", claude_line("o1", "long ago"))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("today", [{"role": "user", "content": "hello"}])
+        await service.import_file(old, format="claude-code")
+        assert (await service.list_nodes()).session == "today"
+        assert [line.key for line in (await service.sessions(project="*")).sessions] == ["today", "main"]
