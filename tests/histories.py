@@ -175,9 +175,15 @@ def work_done(size: int, seed: int) -> list[Entry]:
 long_work = st.builds(work_done, st.integers(1, 8), st.integers(0, 20))
 late_call = [entry("user", filler(9)), entry("assistant", [a_call("late", {})]), entry("user", filler(9))]
 late_answer = [entry("tool", [a_result("late", [said(filler(4))], False)])]
+HUGE = "漢字かな交じり文。 \U0001f600\n" * 5000
+"""More than a page of any tool, in bytes."""
+huge_rows = [
+    entry("user", HUGE),
+    entry("assistant", [{"type": "thinking", "thinking": HUGE, "signature": "s"}, said("done")]),
+]
 batches = st.one_of(
     long_work,
-    st.sampled_from([late_call, late_answer]),
+    st.sampled_from([late_call, late_answer, late_call, late_answer, huge_rows]),
     turns(),
     turns(),
     st.lists(loose_rows, max_size=4),
@@ -271,7 +277,7 @@ requests = st.builds(
     Prepare,
     st.builds(work_done, st.integers(1, 2), st.integers(0, 50)),
     st.just("usual"),
-    st.sampled_from([0, 0, 200]),
+    st.sampled_from([0, 0, 200, 1200]),
     st.just("auto"),
     st.none(),
     st.sampled_from(FORMATS),

@@ -13,12 +13,19 @@ from functools import partial
 from pathlib import Path
 
 import anyio
-from histories import Deed, Mood, Scripted, all_settings, deeds, moods, requests, usual_windows
+import pytest
+from asking import prepared
+from histories import Deed, Mood, Scripted, all_settings, deeds, entry, moods, requests, usual_windows
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from world import Counted, World, opened
 
+from lcm_mcp.service.requests import PrepareQuery
+
 LONG = "LCM_LONG" in os.environ or os.environ.get("HYPOTHESIS_PROFILE") == "long"
+
+
+pytestmark = pytest.mark.filterwarnings("ignore:Generating overly large repr")
 
 
 def laws(examples: int) -> settings:
@@ -87,3 +94,14 @@ def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))
+
+
+async def test_a_large_preamble_takes_its_room_from_the_tail(store_path: Path) -> None:
+    service = opened(store_path.parent, {}, [Counted()])
+    try:
+        for size in (1000, 130, 130, 20):
+            await service.append("main", [entry("user", "x y z " * size), entry("assistant", "ok")])
+        view = await prepared(service, PrepareQuery("main", window_tokens=2000, preamble_tokens=1500))
+        assert (view.status, view.tail[0]) == ("compacted", "e7")
+    finally:
+        await service.close()
