@@ -1,6 +1,7 @@
 """Identifiers and their written forms.
 
-A row is e104 in its session, s7/e104 anywhere; a node #12 or s7/#12; a range of rows e104..e238.
+A row is e104 in its session, s7/e104 anywhere; a node #12 or s7/#12; a range of rows e104..e238. A shell
+takes # for a comment, so n12 is read as #12.
 Only the forms are known here: whether an address names something stored is for the stores to say.
 """
 
@@ -47,7 +48,7 @@ class NodeAddress:
 
 Address = RowAddress | RangeAddress | NodeAddress
 
-_ADDRESS = re.compile(r"(?:s(\d{1,18})/)?(?:#(\d{1,18})|e(\d{1,18})(?:\.\.e(\d{1,18}))?)", re.ASCII)
+_ADDRESS = re.compile(r"(?:s(\d{1,18})/)?(?:[#n](\d{1,18})|e(\d{1,18})(?:\.\.e(\d{1,18}))?)", re.ASCII)
 
 
 def parse_address(text: str) -> Address:

@@ -56,7 +56,7 @@ from lcm_mcp.tools.tool import Tool
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
 
-CALL_LIMIT_S: Final = 55.0
+CALL_LIMIT_S: Final = 50.0
 """Some clients give up at 60 s, and then nobody learns what happened."""
 PARENT_POLL_S: Final = 1.0
 _PARENT: Final = os.getppid()  # taken early: a parent that dies while the store opens would go unnoticed

@@ -173,8 +173,57 @@ def work_done(size: int, seed: int) -> list[Entry]:
 
 
 long_work = st.builds(work_done, st.integers(1, 8), st.integers(0, 20))
-late_call = [entry("user", filler(9)), entry("assistant", [a_call("late", {})]), entry("user", filler(9))]
-late_answer = [entry("tool", [a_result("late", [said(filler(4))], False)])]
+
+
+def one_result(call_id: str, size: int) -> Entry:
+    return entry("tool", [a_result(call_id, [said(filler(size))], False)])
+
+
+def crossed_units(size: int) -> list[Entry]:
+    """Units joined by results that come after the next request."""
+    return [
+        entry("user", filler(size)),
+        entry("assistant", [a_call("x", {})]),
+        entry("user", filler(size)),
+        entry("assistant", [a_call("y", {})]),
+        one_result("x", size),
+        entry("user", filler(size)),
+        one_result("y", size),
+        entry("assistant", filler(size)),
+    ]
+
+
+def crossed_rounds(size: int) -> list[Entry]:
+    """Rounds joined by results that come after the next message."""
+    return [
+        entry("user", filler(size)),
+        entry("assistant", [a_call("x", {})], "x"),
+        entry("assistant", [a_call("y", {})], "y"),
+        one_result("x", size),
+        entry("assistant", filler(size), "z"),
+        one_result("y", size),
+        entry("assistant", filler(size)),
+    ]
+
+
+def late_call(size: int) -> list[Entry]:
+    return [
+        entry("user", filler(size)),
+        entry("assistant", [a_call("late", {})]),
+        entry("user", filler(size)),
+    ]
+
+
+def late_result(size: int) -> list[Entry]:
+    return [one_result("late", size)]
+
+
+oddly_answered = st.one_of(
+    st.builds(crossed_units, st.integers(1, 50)),
+    st.builds(crossed_rounds, st.integers(1, 50)),
+    st.builds(late_call, st.integers(1, 50)),
+    st.builds(late_result, st.integers(1, 50)),
+)
 HUGE = "漢字かな交じり文。 \U0001f600\n" * 5000
 """More than a page of any tool, in bytes."""
 huge_rows = [
@@ -183,11 +232,11 @@ huge_rows = [
 ]
 batches = st.one_of(
     long_work,
-    st.sampled_from([late_call, late_answer, late_call, late_answer, huge_rows]),
+    oddly_answered,
     turns(),
     turns(),
     st.lists(loose_rows, max_size=4),
-    st.lists(plain_rows, max_size=4),
+    st.one_of(st.lists(plain_rows, max_size=4), st.just(huge_rows)),
 )
 
 # --- what is done to a session
@@ -268,16 +317,18 @@ deeds: st.SearchStrategy[Deed] = st.one_of(
     prepares,
     prepares,
     prepares,
-    st.builds(Import, st.sampled_from(["neutral", "claude-code"]), batches, st.booleans()),
+    st.builds(
+        Import, st.sampled_from(["neutral", "claude-code"]), st.one_of(long_work, batches), st.booleans()
+    ),
     st.builds(AppendAgain, st.integers(0, 3), st.booleans()),
     st.builds(Reopen, all_settings),
 )
 
 requests = st.builds(
     Prepare,
-    st.builds(work_done, st.integers(1, 2), st.integers(0, 50)),
+    st.one_of(st.builds(work_done, st.integers(1, 2), st.integers(0, 50)), oddly_answered),
     st.just("usual"),
-    st.sampled_from([0, 0, 200, 1200]),
+    st.sampled_from([0, 0, 200, 1500]),
     st.just("auto"),
     st.none(),
     st.sampled_from(FORMATS),

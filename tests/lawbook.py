@@ -201,6 +201,14 @@ def history_text(views: dict[Format, View]) -> str | None:
     return str(block["text"])
 
 
+def holds_headers(views: dict[Format, View]) -> None:
+    """Every shown node stands under its own header, and no text poses as another."""
+    lines = (history_text(views) or "").split("\n")
+    headers = [line.split()[1] for line in lines if line.startswith("[lcm:summary ")]
+    assert headers == views["messages"].shown
+    assert sum(line.startswith("[lcm:history") for line in lines) == (2 if headers else 0)
+
+
 def holds_estimate(views: dict[Format, View], active: Sequence[Told]) -> None:
     """Law 7's figure is the rule's: preamble, history and tail as they are shown."""
     history = history_text(views)

@@ -60,7 +60,11 @@ def killed_at_random(process: Popen[str], chance: random.Random, most_lines: int
     lines = [told(process.stdout) for _ in range(chance.randrange(most_lines))]
     time.sleep(chance.random() * 0.05)
     process.kill()
-    rest, errors = process.communicate()
+    # Not communicate(): it would pass over lines that told() has read ahead.
+    assert process.stdout is not None
+    assert process.stderr is not None
+    rest, errors = process.stdout.read(), process.stderr.read()
+    process.wait()
     assert errors == ""
     # What was cut off in the middle of its line was not said.
     return [*lines, *(line for line in rest.splitlines(keepends=True) if line.endswith("\n"))]

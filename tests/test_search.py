@@ -18,10 +18,10 @@ from wire_rows import call, result
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import Summary, Tier
 from lcm_mcp.errors import BadCursor
-from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
+from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import scan as scanning
 from lcm_mcp.search.match import MATCH_CHARACTERS, SNIPPET_CHARACTERS, Place, matcher, snippet
-from lcm_mcp.search.scan import Found, Scanned, Scope, Wanted, scan
+from lcm_mcp.search.scan import Found, Position, Scanned, Scope, Wanted, scan
 from lcm_mcp.service import searching
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.tokens import Size, TokenCount
@@ -140,7 +140,7 @@ def find(
     pattern: str,
     *,
     limit: int = 10_000,
-    after: TextId | None = None,
+    after: Position | None = None,
     seconds: float = 60,
     **options: object,
 ) -> Scanned:
@@ -169,7 +169,7 @@ def summarize(
     return made[0].id
 
 
-def test_rows_and_summaries_come_in_the_order_they_were_stored(db: apsw.Connection) -> None:
+def test_a_summary_stands_right_after_the_last_row_it_covers(db: apsw.Connection) -> None:
     session = new_session(db)
     add(db, session, draft("user", "duck one"), draft("user", "no"), draft("user", "duck two"))
     summarize(db, session, 2, "about a duck")
@@ -177,12 +177,12 @@ def test_rows_and_summaries_come_in_the_order_they_were_stored(db: apsw.Connecti
     summarize(db, session, 3, "nothing", rich="at length about a duck")
     scope = scope_of(db, session)
     newest = find(db, scope, "DUCK")
-    assert refs(newest) == ["#2", "e4", "#1", "e3", "e1"]
+    assert refs(newest) == ["e4", "#2", "e3", "#1", "e1"]
     assert (newest.more, newest.finished, newest.rows, newest.summaries) == (False, True, 4, 2)
     assert refs(find(db, scope, "duck", newest_first=False)) == refs(newest)[::-1]
     assert refs(find(db, scope, "duck", summaries=False)) == ["e4", "e3", "e1"]
     assert refs(find(db, scope, "duck", rows=False)) == ["#2", "#1"]
-    assert newest.found[0].text == "at length about a duck"
+    assert newest.found[1].text == "at length about a duck"
 
 
 def test_tool_calls_and_results_are_searched_as_they_read(db: apsw.Connection) -> None:
@@ -207,10 +207,19 @@ def test_filters_keep_what_they_name_ends_included(db: apsw.Connection) -> None:
     scope = scope_of(db, session)
     for n, role in enumerate(roles, 1):
         assert refs(find(db, scope, "duck", role=role)) == [f"e{n}"]
-    assert refs(find(db, scope, "duck", since=2000, until=3000)) == ["e3", "e2"]
+    # A summary has the time of the last row it covers.
+    assert refs(find(db, scope, "duck", since=2000, until=3000)) == ["e3", "#1", "e2"]
     assert refs(find(db, scope, "duck", since=2001, until=2999)) == []
     assert refs(find(db, scope, "duck", until=1000)) == ["e1"]
-    assert refs(find(db, scope, "duck", since=NOW)) == ["#1"]
+    assert refs(find(db, scope, "duck", since=NOW)) == []
+
+
+def test_rows_with_tool_results_are_the_tools_whatever_role_they_came_in(db: apsw.Connection) -> None:
+    session = new_session(db)
+    add(db, session, draft("user", "a duck?"), draft("user", result("c", "duck found")))
+    scope = scope_of(db, session)
+    assert refs(find(db, scope, "duck", role="user")) == ["e1"]
+    assert refs(find(db, scope, "duck", role="tool")) == ["e2"]
 
 
 def test_removed_rows_and_summaries_are_left_out_unless_asked_for(db: apsw.Connection) -> None:
@@ -223,7 +232,7 @@ def test_removed_rows_and_summaries_are_left_out_unless_asked_for(db: apsw.Conne
     scope = scope_of(db, session)
     assert refs(find(db, scope, "duck")) == ["e5", "e1"]
     everything = find(db, scope, "duck", include_removed=True)
-    assert refs(everything) == ["e5", "e4", "#1", "e3", "e2", "e1"]
+    assert refs(everything) == ["e5", "e4", "e3", "#1", "e2", "e1"]
     assert [hit.removed for hit in everything.found] == [False, True, True, True, True, False]
 
 
@@ -247,22 +256,24 @@ def test_several_sessions_are_searched_as_one_and_others_are_not(db: apsw.Connec
     summarize(db, one, 1, "duck")
     found = find(db, scope_of(db, one, two), "duck", newest_first=False)
     assert [(hit.session, hit.kind) for hit in found.found] == [
-        *[(session, "row") for _ in range(3) for session in (one, two)],
+        (one, "row"),
         (one, "summary"),
+        (two, "row"),
+        *[(session, "row") for _ in range(2) for session in (one, two)],
     ]
 
 
 def every_page(db: apsw.Connection, scope: Scope, limit: int, seconds: float, **options: object) -> list[str]:
     """All hits by following the cursor as grep does, while the store goes on growing."""
     hits: list[str] = []
-    after: TextId | None = None
+    after: Position | None = None
     for turn in range(500):
         page = find(db, scope, "duck", limit=limit, after=after, seconds=seconds, **options)
         hits += refs(page)
         if page.finished and not page.more:
             return hits
         # A page that is full goes on behind its last hit, one out of time behind the last text it read.
-        after = page.found[-1].text_id if page.finished else page.last
+        after = page.found[-1].position if page.finished else page.last
         assert after is not None
         if turn < 5:
             for session in scope.sessions:

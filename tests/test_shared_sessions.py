@@ -27,6 +27,7 @@ from lawbook import (
     holds_every_part,
     holds_everything_once,
     holds_fit,
+    holds_headers,
     holds_memory,
     holds_order,
     holds_pairs,
@@ -194,6 +195,7 @@ async def _one_window(store: Path, key: str, active: list[Told], window: int) ->
         before = await dump(service)
         views = await look(service, query)
         holds_order(views)
+        holds_headers(views)
         holds_estimate(views, active)
         holds_fit(view)
         await holds_everything_once(service, key, view.shown, view.tail, active)

@@ -29,6 +29,7 @@ from lawbook import (
     holds_every_part,
     holds_everything_once,
     holds_fit,
+    holds_headers,
     holds_memory,
     holds_order,
     holds_pairs,
@@ -277,6 +278,7 @@ class World:
     async def check_projection(self, views: dict[Format, View]) -> None:
         view = views["messages"]
         holds_order(views)
+        holds_headers(views)
         holds_estimate(views, self.active)
         for one in views.values():
             holds_fit(one)

@@ -36,9 +36,9 @@ class Call:
 
         return load_settings({"db": self.db, "session": self.session, **overrides})
 
-    def run(self, work: Callable[[Service], Awaitable[T]], **overrides: object) -> T:
+    def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
         """Open the store that the settings name, do the work, close it whatever happens."""
-        return run_on(self.settings(**overrides), work)
+        return run_on(self.settings(), work)
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)

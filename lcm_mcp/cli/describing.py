@@ -19,7 +19,8 @@ from lcm_mcp.cli.output import console, json_option, print_json
 def describe_command(call: Call, id: str, as_json: bool) -> None:
     """Say what a node or a row is.
 
-    Of a node (#12): its place, sizes and text. Of a row (e104): its parts, and the node over it.
+    Of a node (n12, or '#12' in quotes): its place, sizes and text. Of a row (e104): its parts, and the node
+    over it.
     """
     description = call.run(lambda service: service.describe(id, call.session))
     if as_json:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from lcm_mcp.cli.output import role_style, styled
+from lcm_mcp.cli.output import role_style, styled, write
 from lcm_mcp.cli.text import clean, count, one_line, shorten, when
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ def show_nodes(out: Console, page: NodePage) -> None:
     for node in page.nodes:
         out.print(node_line(node))
         out.print(styled("    ", shorten(node.preview, out.width - 4)))
+    if page.covered_end is not None and page.covered_end != page.leaf:
+        out.print(styled((f"Summarized up to {page.covered_end} of {page.leaf}.", "dim")))
     _show_rest(out, len(page.nodes), page.total, "node", page.next_cursor)
     _show_notes(out, [page.note] if page.note else [])
 
@@ -77,7 +79,7 @@ def show_hits(out: Console, page: HitPage, pattern: str | None = None) -> None:
     for hit in page.hits:
         _show_hit(out, hit, pattern)
     if not page.hits:
-        out.print(styled(f"No match. Searched {one_line(page.searched)}."))
+        out.print(styled(f"No match: {one_line(page.searched)}."))
     if page.near:
         out.print(styled(("Not matches, but they hold all the words:", "dim")))
         for hit in page.near:
@@ -120,8 +122,10 @@ def show_rows(out: Console, expansion: Expansion) -> None:
             (row.ref, "bold cyan"), "  ", (row.role, role_style(row.role)), (f"  {when(row.at)}", "dim")
         )
         out.print(head.append(marks, "dim"))
-        # Not wrapped: a line of the conversation stays one line for whoever copies it.
-        out.print(styled(clean(row.text)), soft_wrap=True)
+        # Past rich, which wraps lines and expands tabs: whoever copies this gets what was said.
+        write(f"{clean(row.text)}\n".encode())
+        if not row.text and row.complete and row.offset == 0:
+            out.print(styled(("(no text; lcm-mcp describe tells its parts)", "dim")))
         for part in row.payload or ():
             out.print(styled((clean(compact_json(part)), "dim")), soft_wrap=True)
     if expansion.next_cursor:

@@ -63,13 +63,25 @@ def find_node(db: apsw.Connection, session: SessionId, node: NodeId) -> Node | N
     return None if row is None else Node(*row)
 
 
-def page(db: apsw.Connection, session: SessionId, depth: int | None, after: NodeId, limit: int) -> list[Node]:
-    """Stored nodes oldest first, of one depth or of all, beyond node `after`."""
+Place = tuple[Seq, int, NodeId]
+"""Where a node stands in a listing: by its first row, a parent before its children, then by id."""
+
+
+def place_of(node: Node) -> Place:
+    return node.first, -node.depth, node.id
+
+
+def page(
+    db: apsw.Connection, session: SessionId, depth: int | None, after: Place | None, limit: int
+) -> list[Node]:
+    """Stored nodes in the order of the rows they cover, of one depth or of all, beyond a place."""
+    first, depth_up, number = after or (Seq(0), 0, NodeId(0))
     rows = db.execute(
-        _NODE
-        + """WHERE node.session = ?1 AND node.id > ?2 AND (?3 IS NULL OR node.depth = ?3)
-        ORDER BY node.id LIMIT ?4""",
-        (session, after, depth, limit),
+        _NODE.replace("FROM node ", "FROM node INDEXED BY node_by_first ")
+        + """WHERE node.session = ?1 AND node.first >= ?2
+        AND (node.first, -node.depth, node.id) > (?2, ?3, ?4) AND (?5 IS NULL OR node.depth = ?5)
+        ORDER BY node.first, node.depth DESC, node.id LIMIT ?6""",
+        (session, first, depth_up, number, depth, limit),
     )
     return [Node(*row) for row in rows]
 

@@ -1,8 +1,9 @@
 """Searching by reading: rows and summaries of the given sessions, one after the other.
 
-There is one order, that in which texts were stored, so one cursor serves rows and summaries alike. The
-scan is exact in every language and stays as the oracle of any index. It reads until it has its page or
-its time is over, and says truthfully which. Functions take a connection and never write.
+There is one order, that of the conversation: rows as they were stored, a summary right after the last row
+it covers and at that row's time. So one cursor serves rows and summaries alike. The scan is exact in every
+language and stays as the oracle of any index. It reads until it has its page or its time is over, and says
+truthfully which. Functions take a connection and never write.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ CLOCK_EVERY = 64
 """Candidates read between two looks at the clock."""
 
 
+Position = tuple[int, int]
+"""Where a row or a summary stands: the text of the (last) row, then 0 for the row, else the node's number."""
+
+
 @dataclass(frozen=True, slots=True)
 class Scope:
     """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries."""
@@ -36,7 +41,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What counts as a hit; since and until are milliseconds since 1970 UTC, both included."""
+    """What counts as a hit; since and until are milliseconds since 1970 UTC, both included.
+
+    A row with tool results counts as the tool's whatever its role: some providers send results as the
+    user's, and who looks for what the user said does not mean them.
+    """
 
     matcher: Matcher
     rows: bool = True
@@ -52,6 +61,7 @@ class Wanted:
 class Found:
     """A hit: a row has seq and role, a summary has node; text is where the match stands."""
 
+    position: Position
     text_id: TextId
     session: SessionId
     kind: Literal["row", "summary"]
@@ -69,7 +79,7 @@ class Scanned:
     """A page of hits.
 
     more: there are further hits, or may be; finished: time was enough for this page. rows and summaries
-    count what was read, last is the last text read.
+    count what was read, last is the position of the last one read.
     """
 
     found: tuple[Found, ...]
@@ -77,59 +87,62 @@ class Scanned:
     finished: bool
     rows: int
     summaries: int
-    last: TextId | None
+    last: Position | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Candidate:
+    position: Position
     text_id: int
     session: SessionId
     seq: Seq | None
     node: NodeId | None
     role: Role | None
+    speaker: Role | None
     at: int
     last: Seq
     texts: tuple[str, ...]
 
 
-# {before} and {direction} are < DESC or > ASC; each is a walk along one index that is in order already. The
-# plus signs keep SQLite from going session by session instead and sorting all there is.
-_ROWS_OF_SESSION = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
+# {before} and {direction} are <= DESC or >= ASC; each is a walk along one index that is in order already. The
+# plus sign keeps SQLite from going session by session instead and sorting all there is.
+_ROWS_OF_SESSION = """SELECT row.text, row.session, row.seq, row.role, row.results, row.at, text.body
     FROM row JOIN text ON text.id = row.text
     WHERE row.session = ?1 AND row.seq BETWEEN ?2 AND ?3 AND row.text {before} ?4
     ORDER BY row.seq {direction}"""
 
-_ROWS_OF_STORE = """SELECT row.text, row.session, row.seq, row.role, row.at, text.body
+_ROWS_OF_STORE = """SELECT row.text, row.session, row.seq, row.role, row.results, row.at, text.body
     FROM row JOIN text ON text.id = row.text
     WHERE row.text {before} ?1 AND +row.session IN (SELECT value FROM json_each(?2))
     ORDER BY row.text {direction}"""
 
-_SUMMARIES = """SELECT tier.text, node.session, node.id, node.last, node.made_at, text.body, rich_text.body
-    FROM tier JOIN node ON node.session = tier.session AND node.id = tier.node
-    JOIN text ON text.id = tier.text
-    LEFT JOIN tier AS rich ON rich.session = node.session AND rich.node = node.id AND rich.kind = 'rich'
-    LEFT JOIN text AS rich_text ON rich_text.id = rich.text
-    WHERE tier.kind = 'primary' AND tier.text {before} ?1 AND {of}
-    ORDER BY tier.text {direction}"""
+# The order of all summaries in scope, without their texts: these are few, and are read one by one.
+_SUMMARY_ORDER = """SELECT row.text, node.id, node.session, node.last, row.at
+    FROM node JOIN row ON row.session = node.session AND row.seq = node.last
+    WHERE node.session IN (SELECT value FROM json_each(?1)) AND row.text {before} ?2
+    ORDER BY row.text {direction}, node.id {direction}"""
+
+_SUMMARY_TEXTS = """SELECT text.id, text.body FROM tier JOIN text ON text.id = tier.text
+    WHERE tier.session = ? AND tier.node = ? ORDER BY tier.kind DESC"""
 
 _BEYOND = 2**62
 
 
 def scan(
-    db: apsw.Connection, scope: Scope, wanted: Wanted, limit: int, after: TextId | None, seconds: float
+    db: apsw.Connection, scope: Scope, wanted: Wanted, limit: int, after: Position | None, seconds: float
 ) -> Scanned:
-    """At most `limit` hits beyond text `after`, in stored order; gives up after `seconds`."""
+    """At most `limit` hits beyond position `after`, in order; gives up after `seconds`."""
     deadline = time.monotonic() + seconds
     paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
     found: list[Found] = []
     rows = summaries = 0
-    last: TextId | None = None
+    last: Position | None = None
     for candidate in _candidates(db, scope, wanted, after):
         read = rows + summaries
         if read and read % CLOCK_EVERY == 0 and time.monotonic() > deadline:
             return Scanned(tuple(found), True, False, rows, summaries, last)
         rows, summaries = rows + (candidate.node is None), summaries + (candidate.node is not None)
-        last = TextId(candidate.text_id)
+        last = candidate.position
         hit = _match(candidate, wanted, paths)
         if hit is None:
             continue
@@ -140,7 +153,7 @@ def scan(
 
 
 def _match(candidate: _Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]) -> Found | None:
-    if not _in_time(candidate.at, wanted) or (wanted.role is not None and candidate.role != wanted.role):
+    if not _in_time(candidate.at, wanted) or (wanted.role is not None and candidate.speaker != wanted.role):
         return None
     for text in candidate.texts:
         place = wanted.matcher.find(text)
@@ -151,6 +164,7 @@ def _match(candidate: _Candidate, wanted: Wanted, paths: Mapping[SessionId, Path
         if removed and not wanted.include_removed:
             return None
         return Found(
+            position=candidate.position,
             text_id=TextId(candidate.text_id),
             session=candidate.session,
             kind="row" if candidate.node is None else "summary",
@@ -170,30 +184,48 @@ def _in_time(at: int, wanted: Wanted) -> bool:
 
 
 def _candidates(
-    db: apsw.Connection, scope: Scope, wanted: Wanted, after: TextId | None
+    db: apsw.Connection, scope: Scope, wanted: Wanted, after: Position | None
 ) -> Iterator[_Candidate]:
-    """Everything in scope in stored order: rows and summaries, merged lazily."""
-    bound = after if after is not None else (_BEYOND if wanted.newest_first else 0)
+    """Everything in scope beyond a position, in order: rows and summaries, merged lazily."""
+    bound = after[0] if after is not None else (_BEYOND if wanted.newest_first else 0)
     streams: list[Iterable[_Candidate]] = []
     if wanted.rows:
         streams.append(_rows(db, scope, wanted, bound))
     if wanted.summaries and wanted.role is None:
         streams.append(_summaries(db, scope, wanted, bound))
-    return iter(heapq.merge(*streams, key=_text_id, reverse=wanted.newest_first))
+    for candidate in heapq.merge(*streams, key=_position, reverse=wanted.newest_first):
+        # The bound takes in the text that the last page ended at, and a row shares it with its summaries.
+        if after is None or _beyond(candidate.position, after, wanted):
+            yield candidate
 
 
-def _text_id(candidate: _Candidate) -> int:
-    return candidate.text_id
+def _position(candidate: _Candidate) -> Position:
+    return candidate.position
+
+
+def _beyond(position: Position, after: Position, wanted: Wanted) -> bool:
+    return position < after if wanted.newest_first else position > after
 
 
 def _rows(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
-    for text_id, session, seq, role, at, body in _row_tuples(db, scope, wanted, bound):
-        yield _Candidate(text_id, SessionId(session), Seq(seq), None, role, at, Seq(seq), (body,))
+    for text_id, session, seq, role, results, at, body in _row_tuples(db, scope, wanted, bound):
+        yield _Candidate(
+            position=(text_id, 0),
+            text_id=text_id,
+            session=SessionId(session),
+            seq=Seq(seq),
+            node=None,
+            role=role,
+            speaker="tool" if results else role,
+            at=at,
+            last=Seq(seq),
+            texts=(body,),
+        )
 
 
 def _row_tuples(
     db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int
-) -> Iterator[tuple[int, int, int, Role, int, str]]:
+) -> Iterator[tuple[int, int, int, Role, int, int, str]]:
     """Rows in stored order, which inside one session is that of their numbers."""
     if len(scope.sessions) != 1:
         yield from db.execute(_ordered(_ROWS_OF_STORE, wanted), (bound, _numbers(scope)))
@@ -208,18 +240,23 @@ def _row_tuples(
 
 def _summaries(db: apsw.Connection, scope: Scope, wanted: Wanted, bound: int) -> Iterator[_Candidate]:
     """A summary is one candidate, its thorough text read before its terse one."""
-    # One session by equality: only so its own index gives the order without a sort.
-    one = len(scope.sessions) == 1
-    query = _SUMMARIES.replace(
-        "{of}", "tier.session = ?2" if one else "+tier.session IN (SELECT value FROM json_each(?2))"
-    )
-    sessions = next(iter(scope.sessions)) if one else _numbers(scope)
-    for text_id, session, node, last, made_at, body, rich in db.execute(
-        _ordered(query, wanted), (bound, sessions)
-    ):
-        if scope.nodes is None or node in scope.nodes:
-            texts = (body,) if rich is None else (rich, body)
-            yield _Candidate(text_id, SessionId(session), None, NodeId(node), None, made_at, Seq(last), texts)
+    order = db.execute(_ordered(_SUMMARY_ORDER, wanted), (_numbers(scope), bound))
+    for anchor, node, session, last, at in order:
+        if scope.nodes is not None and node not in scope.nodes:
+            continue
+        texts = list(db.execute(_SUMMARY_TEXTS, (session, node)))
+        yield _Candidate(
+            position=(anchor, node),
+            text_id=texts[0][0],
+            session=SessionId(session),
+            seq=None,
+            node=NodeId(node),
+            role=None,
+            speaker=None,
+            at=at,
+            last=Seq(last),
+            texts=tuple(body for _, body in texts),
+        )
 
 
 def _numbers(scope: Scope) -> str:
@@ -228,5 +265,5 @@ def _numbers(scope: Scope) -> str:
 
 
 def _ordered(query: str, wanted: Wanted) -> str:
-    before, direction = ("<", "DESC") if wanted.newest_first else (">", "ASC")
+    before, direction = ("<=", "DESC") if wanted.newest_first else (">=", "ASC")
     return query.replace("{before}", before).replace("{direction}", direction)

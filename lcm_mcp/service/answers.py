@@ -13,7 +13,8 @@ from typing import Literal
 from lcm_mcp.transcript.importers.report import ImportReport
 from lcm_mcp.transcript.model import Json, Role
 
-Status = Literal["not_needed", "compacted", "limited", "unknown_window", "failed"]
+Status = Literal["not_needed", "compacted", "scheduled", "limited", "unknown_window", "failed"]
+"""How a preparation went. scheduled: its time was over with work left, which the next call goes on with."""
 Strategy = Literal["lcm", "none"]
 Format = Literal["messages", "anthropic", "openai", "text"]
 
@@ -66,11 +67,17 @@ class NodeLine:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """Nodes oldest first; note says how to make some where there are none."""
+    """Nodes in the order of the rows they cover, a parent before its children.
+
+    covered_end is the last row under the frontier, leaf the session's last row: what lies between has
+    no summary yet. note says how to make nodes where there are none.
+    """
 
     session: str
     nodes: tuple[NodeLine, ...]
     total: int
+    covered_end: str | None
+    leaf: str | None
     next_cursor: str | None
     note: str | None
 
@@ -243,10 +250,11 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a compaction did before this answer."""
+    """What a compaction did before this answer; nodes names the first 100 it made."""
 
     leaves: int
     parents: int
+    nodes: tuple[str, ...]
     levels: tuple[int, ...]
     seconds: float
 

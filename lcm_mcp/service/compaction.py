@@ -38,6 +38,8 @@ STRATEGY = "lcm"
 MEMORY_S = 3600.0
 LEASE_POLL_S = 0.05
 MAX_STALE_CUTS = 5
+FENCE_TOKENS = lcm.history_size(lcm.history([Summarized("", "", {"primary": ""})], ["primary"])).tokens
+"""What the history message takes before it says anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +63,14 @@ class Compacted:
 
 
 def divide(window: int, preamble: int, settings: LcmSettings) -> Window:
-    """A window's lines under the settings in force."""
+    """A window's lines under the settings in force; a large preamble takes its room from the tail."""
+    trigger = -(-window * settings.trigger_percent // 100)
+    left = trigger - preamble - FENCE_TOKENS - MIN_TARGET_TOKENS
     return Window(
         tokens=window,
         preamble=preamble,
-        trigger=-(-window * settings.trigger_percent // 100),
-        tail=window * settings.tail_percent // 100,
+        trigger=trigger,
+        tail=min(window * settings.tail_percent // 100, max(left, 0)),
         summaries=window * settings.summary_percent // 100,
     )
 
@@ -167,9 +171,6 @@ def _policy(window: Window, settings: LcmSettings, wanted: Tail) -> Policy:
     if room < policy.budget:
         return Policy(chunk, settings.leaf_target_tokens, max(room, MIN_TARGET_TOKENS), cramped=True)
     return policy
-
-
-FENCE_TOKENS = lcm.history_size(lcm.history([Summarized("", "", {"primary": ""})], ["primary"])).tokens
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,10 @@ from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
 from lcm_mcp.service.viewing import View
 from lcm_mcp.tokens import METHOD
+from lcm_mcp.transcript.sealing import readable
 
 PREVIEW_CHARACTERS = 180
+MAX_NODES_NAMED = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,22 +43,21 @@ class Judged:
 
 def status_of(query: PrepareQuery, judged: Judged) -> tuple[Status, tuple[str, ...]]:
     """The one word for how it went, and every sentence that explains it."""
-    notes: list[str] = []
-    compacted, window = judged.compacted, judged.window
-    if compacted is not None:
-        notes.extend(_pass_notes(compacted))
+    window, compacted = judged.window, judged.compacted
+    notes = () if compacted is None else tuple(_pass_notes(compacted))
     if window is None:
         return "unknown_window", (*notes, "The window is unknown: give window_tokens or set it.")
-    over = judged.tokens > window.tokens
-    if over:
-        notes.append(_over_note(judged, window, query))
-    elif judged.tokens >= window.trigger and compacted is not None and query.compact != "force":
-        notes.append("The request is above the trigger and nothing is left to fold; it fits the window.")
     if compacted is not None and compacted.progress.failed is not None:
-        return "failed", tuple(notes)
-    if over:
-        return "limited", tuple(notes)
-    return "not_needed" if compacted is None or compacted.cut is None else "compacted", tuple(notes)
+        return "failed", notes
+    if compacted is not None and compacted.progress.out_of_time:
+        return "scheduled", notes
+    if judged.tokens > window.tokens:
+        return "limited", (*notes, _over_note(judged, window, query))
+    if compacted is None:
+        return "not_needed", notes
+    if judged.tokens >= window.trigger and query.compact != "force":
+        notes += ("The request is above the trigger and nothing is left to fold; it fits the window.",)
+    return "not_needed" if compacted.cut is None else "compacted", notes
 
 
 def _pass_notes(compacted: Compacted) -> list[str]:
@@ -65,7 +66,7 @@ def _pass_notes(compacted: Compacted) -> list[str]:
     if progress.failed is not None:
         notes.append(f"{progress.failed} The last cut is shown; nothing was lost.")
     if progress.out_of_time:
-        notes.append("The time for one call was over; what was made is kept and the next call goes on.")
+        notes.append("The time for this call was over: what was made is kept, the next call goes on.")
     if progress.stalled:
         notes.append("condensation-stalled: no run of neighbours is left; summaries show less text instead.")
     if compacted.cut is not None and compacted.cut.grown:
@@ -132,7 +133,14 @@ def _window_source(
 
 def _done(compacted: Compacted) -> Done:
     progress = compacted.progress
-    return Done(len(progress.leaves), len(progress.parents), progress.levels, round(compacted.seconds, 3))
+    made = (*progress.leaves, *progress.parents)
+    return Done(
+        leaves=len(progress.leaves),
+        parents=len(progress.parents),
+        nodes=tuple(f"#{node.id}" for node in made[:MAX_NODES_NAMED]),
+        levels=progress.levels,
+        seconds=round(compacted.seconds, 3),
+    )
 
 
 def _sections(query: PrepareQuery, judged: Judged, projection: Projection) -> Iterator[Section]:
@@ -147,7 +155,7 @@ def _sections(query: PrepareQuery, judged: Judged, projection: Projection) -> It
             items=1 + len(query.tools),
             bytes=len((query.system or "").encode("utf-8", "replace")),
             tokens=judged.preamble,
-            preview=(query.system or "")[:PREVIEW_CHARACTERS],
+            preview=readable((query.system or "")[:PREVIEW_CHARACTERS]),
         )
     history = lcm.history_size(projection.history)
     if view.cut is not None and projection.history is not None:

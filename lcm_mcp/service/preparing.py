@@ -29,12 +29,15 @@ from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
 
+COMPACTION_S = 40.0
+"""The longest a request waits for a compaction: clients give up at 60 s, and the answer takes time too."""
+
 
 async def prepare(work: Workplace, query: PrepareQuery) -> Prepared:
     """Append what came, compact if it is time, and give a page of the projection."""
     if query.cursor is not None:
         return await _later_page(work, query, query.cursor)
-    deadline = time.monotonic() + query.deadline_ms / 1000
+    deadline = time.monotonic() + min(query.deadline_ms / 1000, COMPACTION_S)
     key, receipt = query.session, None
     if query.append:
         receipt = await _append(work, query)

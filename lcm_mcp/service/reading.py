@@ -36,6 +36,7 @@ from lcm_mcp.service.answers import (
 )
 from lcm_mcp.service.times import iso
 from lcm_mcp.service.workplace import (
+    EVERYWHERE,
     Cover,
     Workplace,
     addressed,
@@ -52,8 +53,6 @@ from lcm_mcp.transcript.sealing import encode, readable
 from lcm_mcp.transcript.sessions import Session
 
 PREVIEW_CHARACTERS = 200
-EVERYWHERE = "*"
-"""As a project: all of them."""
 PAYLOAD_BYTES = 150_000
 """A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
 EMPTY_STORE = "The store is empty. Import a conversation with `lcm-mcp import FILE`."
@@ -131,26 +130,31 @@ def list_nodes(
     limit: int,
     cursor: str | None,
 ) -> NodePage:
-    """Stored nodes, oldest first; those no request shows are among them."""
+    """Stored nodes in the order of their rows; those no request shows are among them."""
     session = wanted_session(db, work, key)
     asked = ("nodes", session.id, depth, frontier_only)
-    after = NodeId(0) if cursor is None else NodeId(int(cursors.read(cursor, asked, int)[0]))
+    after: dag.Place | None = None
+    if cursor is not None:
+        first, depth_up, number = (int(value) for value in cursors.read(cursor, asked, int, int, int))
+        after = Seq(first), depth_up, NodeId(number)
     frontier = Cover(db, session).frontier
-    standing = {node.id for node in frontier}
     if frontier_only:
-        chosen = sorted((node for node in frontier if depth in (None, node.depth)), key=lambda node: node.id)
+        chosen = [node for node in frontier if depth in (None, node.depth)]
         total = len(chosen)
-        found = [node for node in chosen if node.id > after][: limit + 1]
+        found = [node for node in chosen if after is None or dag.place_of(node) > after][: limit + 1]
     else:
         total = dag.count(db, session.id, depth)
         found = dag.page(db, session.id, depth, after, limit + 1)
+    standing = {node.id for node in frontier}
     shown = found[:limit]
     return NodePage(
-        session.key,
-        tuple(_node_line(db, session, node, node.id in standing) for node in shown),
-        total,
-        cursors.make(asked, (shown[-1].id,)) if len(found) > limit else None,
-        NO_NODES if dag.count(db, session.id) == 0 else None,
+        session=session.key,
+        nodes=tuple(_node_line(db, session, node, node.id in standing) for node in shown),
+        total=total,
+        covered_end=f"e{frontier[-1].last}" if frontier else None,
+        leaf=f"e{session.leaf}" if session.leaf else None,
+        next_cursor=cursors.make(asked, dag.place_of(shown[-1])) if len(found) > limit else None,
+        note=NO_NODES if dag.count(db, session.id) == 0 else None,
     )
 
 

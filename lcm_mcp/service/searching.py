@@ -13,7 +13,7 @@ import apsw
 
 from lcm_mcp.dag.store import with_descendants
 from lcm_mcp.errors import InvalidArgument, NoSession
-from lcm_mcp.ids import NodeAddress, TextId
+from lcm_mcp.ids import NodeAddress
 from lcm_mcp.search.match import matcher, snippet
 from lcm_mcp.search.scan import Found, Scanned, Scope, Wanted, scan
 from lcm_mcp.service import cursors
@@ -21,6 +21,7 @@ from lcm_mcp.service.answers import Hit, HitPage
 from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.service.times import iso, parse_time
 from lcm_mcp.service.workplace import (
+    EVERYWHERE,
     Cover,
     Workplace,
     addressed,
@@ -61,8 +62,8 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     asked = (*_same_query(query), place.name)
     after, seen = None, 0
     if query.cursor is not None:
-        text, before = cursors.read(query.cursor, asked, int, int)
-        after, seen = TextId(int(text)), int(before)
+        text, node, seen = (int(value) for value in cursors.read(query.cursor, asked, int, int, int))
+        after = text, node
     wanted = _wanted(query)
     scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
@@ -77,7 +78,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
         complete=scanned.finished,
         reason=None if scanned.finished else f"stopped after {SCAN_S:g} s; next_cursor goes on from there",
         searched=_searched(query, place, scanned),
-        next_cursor=None if ended else _next(asked, scanned, after, count),
+        next_cursor=None if ended else _next(asked, scanned, count),
     )
 
 
@@ -87,10 +88,11 @@ def _same_query(query: GrepQuery) -> tuple[object, ...]:
     return tuple(getattr(plain, name) for name in GrepQuery.__dataclass_fields__)
 
 
-def _next(asked: Sequence[object], scanned: Scanned, after: TextId | None, count: int) -> str:
+def _next(asked: Sequence[object], scanned: Scanned, count: int) -> str:
     """Goes on behind the last hit; a search that ran out of time behind the last text it read."""
-    behind = scanned.found[-1].text_id if scanned.finished and scanned.found else scanned.last
-    return cursors.make(asked, (behind if behind is not None else after, count))
+    behind = scanned.found[-1].position if scanned.finished and scanned.found else scanned.last
+    assert behind is not None  # time is only looked at when something was read
+    return cursors.make(asked, (*behind, count))
 
 
 def _wanted(query: GrepQuery) -> Wanted:
@@ -110,15 +112,18 @@ def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
     if query.node is not None:
         return _inside_node(db, work, query, query.node)
     key = query.session or work.settings.session
-    if key is not None:
+    if key not in (None, EVERYWHERE):
         return _one_session(named_session(db, key))
-    found = list(sessions.every(db, work.project))
-    if found:
-        return _many_sessions(f"project {work.project}", found, "")
-    found = list(sessions.every(db, None))
-    if not found:
+    everything = list(sessions.every(db, None))
+    if not everything:
         raise NoSession
-    return _many_sessions("the whole store", found, "; none belongs to this folder")
+    found = [session for session in everything if session.project == work.project]
+    if key == EVERYWHERE or not found:
+        remark = "" if found else "; none belongs to this folder"
+        return _many_sessions("the whole store", everything, remark)
+    others = len(everything) - len(found)
+    remark = f'; {others} elsewhere, searched with session "{EVERYWHERE}"' if others else ""
+    return _many_sessions(f"project {work.project}", found, remark)
 
 
 def _one_session(session: Session) -> _Place:

@@ -36,6 +36,9 @@ from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
 
+EVERYWHERE = "*"
+"""As a project, or as the session of a search: all of them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Workplace:

@@ -257,8 +257,18 @@ def _open(db: apsw.Connection, reading: _Reading, found: SessionFound) -> None:
     reading.fed[found.key] = _Fed(session, created, None if ended is None else ended.at)
 
 
+def _key(reading: _Reading, key: str) -> str:
+    """A file's own key, checked. Raises ImportRefused, which names the file and lets the others go on."""
+    try:
+        return checked_key(key)
+    except InvalidArgument as error:
+        raise ImportRefused(
+            reading.tally.path, f"the session's key in it cannot be used ({error})", "Give one with --session"
+        ) from error
+
+
 def _known(db: apsw.Connection, reading: _Reading, key: str) -> Session | None:
-    key = checked_key(key)
+    key = _key(reading, key)
     return sessions.find_by_native(db, reading.origin, key) or sessions.find_by_key(db, key)
 
 
@@ -285,11 +295,11 @@ def _new(
     opener: Seq | None,
 ) -> NewSession:
     return NewSession(
-        key=checked_key(key),
+        key=_key(reading, key),
         title=title,
         project=project,
         source=reading.origin,
-        native_id=checked_key(key),
+        native_id=_key(reading, key),
         parent=None if parent is None else parent.id,
         link=None if parent is None else "child",
         opener=opener,

@@ -47,14 +47,15 @@ _FIRST: tuple[str, ...] = (
         UNIQUE(source, native_id)) STRICT""",
     "CREATE INDEX session_by_project ON session(project, active_at)",
     "CREATE INDEX session_by_parent ON session(parent) WHERE parent IS NOT NULL",
-    # prev is the row before on the path, 0 before the first; cum_* are totals along the path.
+    # prev is the row before on the path, 0 before the first; cum_* are totals along the path;
+    # results counts the row's tool results, whatever its role (some providers send them as the user's).
     """CREATE TABLE row(
         session INTEGER NOT NULL REFERENCES session(id),
         seq INTEGER NOT NULL,
         prev INTEGER NOT NULL CHECK(prev < seq),
         unit INTEGER NOT NULL, round INTEGER NOT NULL,
         role TEXT NOT NULL, entry_id TEXT, message_id TEXT,
-        at INTEGER NOT NULL, digest BLOB NOT NULL,
+        at INTEGER NOT NULL, results INTEGER NOT NULL, digest BLOB NOT NULL,
         bytes INTEGER NOT NULL, fixed INTEGER NOT NULL,
         cum_bytes INTEGER NOT NULL, cum_inputs INTEGER NOT NULL, cum_fixed INTEGER NOT NULL,
         text INTEGER NOT NULL REFERENCES text(id),
@@ -84,6 +85,7 @@ _FIRST: tuple[str, ...] = (
         rows INTEGER NOT NULL, source_tokens INTEGER NOT NULL, made_at INTEGER NOT NULL,
         PRIMARY KEY(session, id)) STRICT, WITHOUT ROWID""",
     "CREATE INDEX node_by_last ON node(session, last, first)",
+    "CREATE INDEX node_by_first ON node(session, first, depth DESC, id)",
     """CREATE TABLE edge(
         session INTEGER NOT NULL, node INTEGER NOT NULL, n INTEGER NOT NULL CHECK(n < 8),
         child INTEGER NOT NULL,
@@ -99,7 +101,6 @@ _FIRST: tuple[str, ...] = (
         PRIMARY KEY(session, node, kind),
         FOREIGN KEY(session, node) REFERENCES node(session, id)) STRICT, WITHOUT ROWID""",
     "CREATE INDEX tier_by_text ON tier(text)",
-    "CREATE INDEX tier_by_session ON tier(session, text)",
     """CREATE TABLE cut(
         session INTEGER NOT NULL REFERENCES session(id),
         n INTEGER NOT NULL,

@@ -110,6 +110,18 @@ class Outcome:
         return f"{self.what}{ARROW}{self.status}" + (f": {self.detail}" if self.detail else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A call with what became of it, at ref; its result, if it has one, stands in the row answered."""
+
+    ref: str
+    call: ToolCall
+    result: ToolResult | None
+    act: Act
+    outcome: Outcome
+    answered: str
+
+
 def read_outcome(ref: str, text: str) -> Outcome:
     """Read Outcome.text back; a text without an outcome counts as one without a result."""
     what, _, told = text.partition(ARROW)

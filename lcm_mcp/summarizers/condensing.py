@@ -16,15 +16,19 @@ from lcm_mcp.summarizers.facts import (
     CHANGED,
     COMMANDS,
     ERRORS,
+    FOUND,
     LAST,
     NAMES,
+    QUOTED,
     READ,
     REQUESTS,
     SAID,
+    SEEN,
     Fact,
     Parsed,
     Section,
     parse,
+    row_of,
 )
 from lcm_mcp.summarizers.gleaning import (
     Gleaned,
@@ -32,7 +36,6 @@ from lcm_mcp.summarizers.gleaning import (
     in_need,
     outcome_facts,
     ranked_requests,
-    row_of,
     settled_files,
 )
 from lcm_mcp.summarizers.model import Child
@@ -48,6 +51,8 @@ def glean_nodes(children: Sequence[Child]) -> Gleaned:
         *settled_files(fact for fact in facts if fact.section in (CHANGED, READ)),
         *_merged_outcomes(facts),
         *_merged_said(read),
+        *_merged_found(read),
+        *_merged_seen(_of(facts, SEEN)),
         *_merged_names(_of(facts, NAMES)),
         *in_need(_of(read[-1].facts, LAST) if read else ()),
     ]
@@ -80,8 +85,31 @@ def _merged_outcomes(facts: Iterable[Fact]) -> Iterator[Fact]:
 
 
 def _merged_said(read: Sequence[Parsed]) -> Iterator[Fact]:
-    """Every child's most telling sentences before any child's second best, so that none falls silent."""
+    """What children say; their mere plans stay spare."""
     said = [(child, fact) for child, one in enumerate(read) for fact in _telling(one, child == len(read) - 1)]
+    needed = [(child, fact) for child, fact in said if not _is_aside(fact)]
+    asides = [replace(fact, rank=3.0, spare=True) for _, fact in said if _is_aside(fact)]
+    yield from sorted([*_in_turn(needed), *asides], key=lambda fact: row_of(fact.ref))
+
+
+def _is_aside(fact: Fact) -> bool:
+    return is_plan(fact.text)
+
+
+def _merged_found(read: Sequence[Parsed]) -> Iterator[Fact]:
+    yield from _in_turn([(child, fact) for child, one in enumerate(read) for fact in _of(one.facts, FOUND)])
+
+
+def _merged_seen(facts: Sequence[Fact]) -> Iterator[Fact]:
+    """Each note once, all of them spare, the latest most needed."""
+    latest = {fact.text: fact for fact in facts}
+    for index, fact in enumerate(latest.values()):
+        bonus = 0.0 if fact.text.startswith(QUOTED) else 1.0
+        yield replace(fact, rank=bonus + (index + 1) / (len(latest) + 1), spare=True)
+
+
+def _in_turn(said: Sequence[tuple[int, Fact]]) -> Iterator[Fact]:
+    """Every child's most telling sentences before any child's second best, so that none falls silent."""
     weights = weigh([fact.text for _, fact in said])
     places: Counter[int] = Counter()
     ranks = [0.0] * len(said)

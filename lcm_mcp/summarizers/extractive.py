@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio.to_thread
 
 from lcm_mcp.summarizers.condensing import glean_nodes
 from lcm_mcp.summarizers.facts import (
+    FOUND,
     IN_ORDER_OF_NEED,
     LAST,
     NAMES,
+    QUOTED,
     SAID,
+    SEEN,
     Fact,
     Section,
+    clip_list,
     common_root,
     line,
     render,
@@ -43,7 +47,10 @@ ROUNDS = (1.0, 1.5, 2.5, 4.0, 100.0)
 # The head that stands for the line naming the root.
 ROOTED = ("", "")
 # Where the number of lines left out would tell a reader nothing.
-UNCOUNTED = (SAID, NAMES, LAST)
+UNCOUNTED = (SAID, FOUND, NAMES, LAST, SEEN)
+# How wide notes on what was seen are told: the widest at which all have their place. Quotes have one width.
+NOTE_WIDTHS = (800, 480, 240, 120)
+QUOTE_WIDTH = 240
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,29 +91,93 @@ def _room_tokens(request: Request) -> int:
     return max(1, min(request.target_tokens, request.limit_tokens))
 
 
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A page, the indices of the facts on it, and whether every fact that is not spare is among them."""
+
+    page: str
+    kept: Sequence[int]
+    whole: bool
+    width: int
+
+
 def _page(gleaned: Gleaned, room: int, level: int) -> str:
-    """The widest quotes with which every fact has its place, or the usual width where none has."""
+    """The widest quotes with which every needed fact has its place, or the usual width where none has.
+
+    Spare facts come last, into what is left.
+    """
+    if all(fact.spare for fact in gleaned.facts):
+        needed = tuple(replace(fact, spare=False) for fact in gleaned.facts)
+        gleaned = replace(gleaned, facts=needed)
     width = max(NARROWEST_BYTES, min(240, room // 10)) * (2 if level == 2 else 3) // 3
-    page, whole = _fitted(gleaned, room, width)
-    while whole and width < WIDEST_BYTES:
-        width *= 2
-        wider, whole = _fitted(gleaned, room, width)
-        page = wider if whole else page
-    return page
+    fit = _fitted(gleaned, room, width)
+    wider = fit
+    while wider.whole and wider.width < WIDEST_BYTES:
+        fit = wider
+        wider = _fitted(gleaned, room, fit.width * 2)
+    return _filled(gleaned, room, wider if wider.whole else fit)
 
 
-def _fitted(gleaned: Gleaned, room: int, width: int) -> tuple[str, bool]:
-    """Render as many facts as `room` bytes hold, and say whether those were all."""
+def _fitted(gleaned: Gleaned, room: int, width: int) -> _Fit:
+    """Render as many facts as `room` bytes hold, without the spare ones."""
     root = common_root(gleaned.facts)
     kept = _dealt(gleaned.facts, room, width, root)
+    needed = sum(not fact.spare for fact in gleaned.facts)
     while True:
         facts = [gleaned.facts[index] for index in sorted(kept)]
         page = render(facts, _left_out(gleaned, facts), width, root)
         if utf8_length(page) <= room:
-            return page, len(kept) == len(gleaned.facts)
+            return _Fit(page, kept, len(kept) == needed, width)
         if len(kept) == 1:
-            return clip(page, room), False
+            return _Fit(clip(page, room), kept, False, width)
         kept.pop()
+
+
+def _filled(gleaned: Gleaned, room: int, fit: _Fit) -> str:
+    """The page with as many spare facts as still find room on it."""
+    left = room - utf8_length(fit.page)
+    if left < FIRST_LINE_BYTES:
+        return fit.page
+    notes = [fact.text for fact in gleaned.facts if _is_note(fact)]
+    priced = ((width, sum(min(width, len(text)) + 10 for text in notes)) for width in NOTE_WIDTHS)
+    note_width = next((width for width, price in priced if price <= left), NOTE_WIDTHS[-1])
+    facts = [_narrowed(fact, note_width) for fact in gleaned.facts]
+    spare = _spare(facts, left, fit)
+    root = common_root(facts)
+    while spare:
+        told = [facts[index] for index in sorted({*fit.kept, *spare})]
+        page = render(told, _left_out(gleaned, told), fit.width, root)
+        if utf8_length(page) <= room:
+            return page
+        spare.pop()
+    return fit.page
+
+
+def _is_note(fact: Fact) -> bool:
+    return fact.section == SEEN and not fact.text.startswith(QUOTED)
+
+
+def _narrowed(fact: Fact, note_width: int) -> Fact:
+    if fact.section != SEEN:
+        return fact
+    return replace(fact, text=clip_list(fact.text, note_width if _is_note(fact) else QUOTE_WIDTH))
+
+
+def _spare(facts: Sequence[Fact], left: int, fit: _Fit) -> list[int]:
+    """Indices of the spare facts that `left` bytes hold, the most needed first."""
+    titles = {facts[index].section.title for index in fit.kept}
+    taken: list[int] = []
+    waiting = [at for at, fact in enumerate(facts) if fact.spare]
+    waiting.sort(key=lambda at: (-facts[at].rank, at))
+    spent = 0
+    for at in waiting:
+        title = facts[at].section.title
+        price = utf8_length(line(facts[at], fit.width)) + 1 + (0 if title in titles else len(title) + 2)
+        if spent + price <= left:
+            taken.append(at)
+            titles.add(title)
+            spent += price
+    return taken
 
 
 def _dealt(facts: Sequence[Fact], room: int, width: int, root: str) -> list[int]:
@@ -122,7 +193,7 @@ def _dealt(facts: Sequence[Fact], room: int, width: int, root: str) -> list[int]
 
 
 def _by_need(facts: Sequence[Fact], section: Section) -> list[int]:
-    inside = [index for index, fact in enumerate(facts) if fact.section == section]
+    inside = [index for index, fact in enumerate(facts) if fact.section == section and not fact.spare]
     return sorted(inside, key=lambda index: (-facts[index].rank, index))
 
 

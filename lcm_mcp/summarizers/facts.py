@@ -1,4 +1,4 @@
-"""The extractive summary as data: facts under eight headings, and the text form that reads back.
+"""The extractive summary as data: facts under ten headings, and the text form that reads back.
 
 One fact is one line, so quoted text can never pose as a heading; a line opens with the address it was
 taken from. A summary parses into the same facts it was rendered from (less what was cut), which is
@@ -14,9 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from lcm_mcp.summarizers.sentences import clean, clip
+from lcm_mcp.tokens import utf8_length
 
 ARROW = " ⇒ "
 ROOT = "Files in "
+# What Seen quotes out of a file, as against a note on it.
+QUOTED = "“"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +36,15 @@ CHANGED = Section("Changed", 14, listed=True)
 READ = Section("Read", 4, listed=True)
 COMMANDS = Section("Commands", 10)
 SAID = Section("Said", 20)
+FOUND = Section("Found", 8)
 NAMES = Section("Names", 4, listed=True)
 ERRORS = Section("Open errors", 12)
 LAST = Section("Last", 10)
+# What was looked at has no share of its own: it fills what all the others leave.
+SEEN = Section("Seen", 0)
 
-IN_ORDER_OF_READING = (REQUESTS, CHANGED, READ, COMMANDS, SAID, NAMES, ERRORS, LAST)
-IN_ORDER_OF_NEED = (REQUESTS, ERRORS, LAST, CHANGED, COMMANDS, SAID, READ, NAMES)
+IN_ORDER_OF_READING = (REQUESTS, CHANGED, READ, SEEN, COMMANDS, SAID, FOUND, NAMES, ERRORS, LAST)
+IN_ORDER_OF_NEED = (REQUESTS, ERRORS, LAST, CHANGED, COMMANDS, SAID, FOUND, READ, NAMES, SEEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +52,14 @@ class Fact:
     """One thing worth keeping. ref is its row or range ("" in Names), rank its need within its section.
 
     Higher ranks are kept longer; the order of a list of facts is the order in which they are shown.
+    A spare fact is told only where room is left beside all that are not.
     """
 
     section: Section
     ref: str
     text: str
     rank: float = 0.0
+    spare: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +75,9 @@ _HEADING = re.compile(
 )
 _ITEM = re.compile(r"(?:(e\d{1,18}(?:\.\.e\d{1,18})?) )?(.+)")
 _ENTRY = re.compile(r"(.+?)(?: (e\d{1,18}(?:\.\.e\d{1,18})?))?")
+_MORE = re.compile(r" \(\+(\d{1,9}) more\)$")
+_NAMES_END = re.compile(r"[,;] | \| ")
+_ROW = re.compile(r"e(\d{1,18})", re.ASCII)
 _BY_TITLE = {section.title: section for section in IN_ORDER_OF_READING}
 
 
@@ -88,6 +99,8 @@ def render(facts: Sequence[Fact], unshown: Mapping[str, int], width: int, root: 
 
 def line(fact: Fact, width: int) -> str:
     """A fact of a section that is not listed, as its line."""
+    if fact.section == SEEN:
+        return f"- {fact.ref} {clip_list(fact.text, width)}"
     return f"- {fact.ref} {clip_outcome(fact.text, width)}" if fact.ref else f"- {clip(fact.text, width)}"
 
 
@@ -99,6 +112,23 @@ def clip_outcome(text: str, width: int) -> str:
         return clip(text, width)
     told = clip(outcome, max(room // 2, room - len(what.encode("utf-8", "replace"))))
     return clip(what, room - len(told.encode("utf-8", "replace"))) + arrow + told
+
+
+def clip_list(text: str, width: int) -> str:
+    """Cut a list after a whole entry and count the entries left out ("a, b (+3 more)"); a quote is cut."""
+    if utf8_length(text) <= width:
+        return text
+    if text.startswith(QUOTED):
+        return clip(text, width)
+    counted = _MORE.search(text)
+    names = text[: counted.start()] if counted else text
+    ends = [found.start() for found in _NAMES_END.finditer(names)]
+    room = width - len(" (+123456789 more)")
+    fitting = len(clip(names, max(4, room)))
+    shown = sum(end < fitting for end in ends)
+    if not shown or ends[shown - 1] * 2 < fitting:
+        return clip(text, width)
+    return f"{names[: ends[shown - 1]]} (+{len(ends) - shown + 1 + (int(counted[1]) if counted else 0)} more)"
 
 
 def _listed(facts: Sequence[Fact], root: str) -> Iterator[str]:
@@ -128,6 +158,12 @@ def common_root(facts: Sequence[Fact]) -> str:
     saved = {root: len(root) * (count - 1) - len(ROOT) for root, count in under.items()}
     best = max(saved, key=lambda root: saved[root], default="")
     return best if best and saved[best] > 0 else ""
+
+
+def row_of(ref: str) -> int:
+    """The number of the row an address begins with."""
+    found = _ROW.search(ref)
+    return int(found[1]) if found else 0
 
 
 def split_path(path: str) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from itertools import islice
 
 from lcm_mcp.summarizers.calls import (
     REFUSAL,
-    Act,
+    Done,
     Outcome,
     need_of,
     outcome_of,
@@ -33,15 +33,16 @@ from lcm_mcp.summarizers.facts import (
     SAID,
     Fact,
     Section,
+    row_of,
 )
-from lcm_mcp.summarizers.sentences import clean, clip, is_plan, names, sentences, weigh
+from lcm_mcp.summarizers.readings import PROSE_CHARS, is_data, shown, told
+from lcm_mcp.summarizers.sentences import clean, clip, is_plan, names, sentences, terms, weigh
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript.model import Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
 
 QUOTE_BYTES = 1600
 SENTENCES_KEPT = 160
 SHORT_BYTES = 200
-PROSE_CHARS = 40_000
 NAMED_CHARS = 200_000
 
 _TAG = re.compile(
@@ -51,7 +52,6 @@ _NOISE = re.compile(
     r"\s*(?:\[Request interrupted|Caveat: The messages below|Base directory for this skill:"
     r"|This session is being continued from a previous conversation)"
 )
-_ROW = re.compile(r"e(\d{1,18})", re.ASCII)
 _TOLD = re.compile(r"the user said:\s*(.{1,2000})", re.DOTALL)
 
 
@@ -73,17 +73,6 @@ class Spoken:
     closing: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A call with what became of it; result is None where it was not answered."""
-
-    ref: str
-    call: ToolCall
-    result: ToolResult | None
-    act: Act
-    outcome: Outcome
-
-
 def glean_rows(rows: Sequence[Row]) -> Gleaned:
     """The facts of original rows, oldest first."""
     done = _done(rows)
@@ -93,7 +82,9 @@ def glean_rows(rows: Sequence[Row]) -> Gleaned:
         *(_requests(spoken, rows) if working else ()),
         *_files(done),
         *outcome_facts(step.outcome for step in done if not step.outcome.detail.startswith(REFUSAL)),
-        *_said(_tellers(spoken, done) if working else spoken, working=working),
+        *_said(_tellers(spoken) if working else spoken, working=working),
+        *told((words.ref, words.text[:PROSE_CHARS]) for words in spoken if words.role == "tool"),
+        *shown(done),
         *_names(spoken),
         *_last(spoken, done),
     ]
@@ -104,19 +95,20 @@ def _done(rows: Sequence[Row]) -> list[Done]:
     """The calls in order. Ids may be used again: a result answers the nearest call before it that waits."""
     calls: list[tuple[str, ToolCall]] = []
     waiting: dict[str, list[int]] = {}
-    results: dict[int, ToolResult] = {}
+    results: dict[int, tuple[ToolResult, str]] = {}
     for row in rows:
         for part in row.parts:
             if isinstance(part, ToolCall):
                 waiting.setdefault(part.call_id, []).append(len(calls))
                 calls.append((f"e{row.seq}", part))
             elif isinstance(part, ToolResult) and waiting.get(part.call_id):
-                results[waiting[part.call_id].pop()] = part
-    acts = [read_call(call) for _, call in calls]
-    return [
-        Done(ref, call, results.get(at), acts[at], outcome_of(ref, acts[at], results.get(at)))
-        for at, (ref, call) in enumerate(calls)
-    ]
+                results[waiting[part.call_id].pop()] = (part, f"e{row.seq}")
+    done: list[Done] = []
+    for at, (ref, call) in enumerate(calls):
+        result, answered = results.get(at, (None, ref))
+        act = read_call(call)
+        done.append(Done(ref, call, result, act, outcome_of(ref, act, result), answered))
+    return done
 
 
 def _spoken(row: Row) -> Spoken:
@@ -226,43 +218,51 @@ def _is_file_step(outcome: Outcome) -> bool:
     return not outcome.what.startswith("$ ") and "/" in outcome.what and "://" not in outcome.what
 
 
-def _tellers(spoken: Sequence[Spoken], done: Sequence[Done]) -> list[Spoken]:
-    """Who says something in a working session: the assistant, and tools that answer in prose."""
-    told = [words for words in spoken if words.role != "user"]
-    if told and told[-1] is spoken[-1] and utf8_length(told[-1].text) < SHORT_BYTES:
-        told.pop()  # Last quotes it whole
-    told += [Spoken(step.ref, "tool", answer) for step in done if (answer := _prose_of(step))]
-    return sorted(told, key=lambda words: row_of(words.ref))
-
-
-def _prose_of(step: Done) -> str:
-    """What a subagent or a fetched page answered; outputs of commands and files are no prose."""
-    if step.result is None or step.outcome.status != "ok" or not need_of(step.outcome):
-        return ""
-    if step.act.is_command or step.act.paths:
-        return ""
-    return "\n".join(part.text for part in step.result.content if isinstance(part, Text))[:PROSE_CHARS]
+def _tellers(spoken: Sequence[Spoken]) -> list[Spoken]:
+    """Who says something in a working session: the assistant, and of a long message the user too."""
+    tellers = [words for words in spoken if words.role != "user" or utf8_length(words.text) > QUOTE_BYTES]
+    if tellers and tellers[-1] is spoken[-1] and utf8_length(spoken[-1].text) < SHORT_BYTES:
+        tellers.pop()  # Last quotes it whole
+    return tellers
 
 
 def _said(spoken: Sequence[Spoken], *, working: bool) -> Iterator[Fact]:
     """Sentences by weight, more at a turn's end and at a text's edges; scraps only where all are scraps.
 
-    Where work is recorded the calls themselves tell what a plan announced, so plans are left out.
+    Where work is recorded the calls themselves tell what a plan announced, so plans are spare there, and
+    so is what a request quotes in part.
     """
     label = not working and len({words.role for words in spoken}) > 1
     said: list[tuple[Spoken, float, str]] = []
+    aside: list[tuple[Spoken, str]] = []
     for words in spoken:
-        texts = [text for text in sentences(words.text) if not (working and is_plan(text))]
-        bonus = 1.5 if words.closing else 0.7 if words.role == "tool" else 1.0
-        edges = {0, len(texts) - 1}
-        said += [(words, bonus * (1.3 if at in edges else 1.0), text) for at, text in enumerate(texts)]
+        texts = [text for text in sentences(words.text) if not is_data(text)] if words.role != "tool" else []
+        mine = [text for text in texts if not (working and _is_aside(words, text))]
+        aside += [(words, text) for text in texts if working and _is_aside(words, text)]
+        bonus = 1.5 if words.closing else 1.0
+        edges = {0, len(mine) - 1}
+        said += [(words, bonus * (1.3 if at in edges else 1.0), text) for at, text in enumerate(mine)]
     weights = weigh([text for _, _, text in said])
     ranks = [weight * bonus for weight, (_, bonus, _) in zip(weights, said, strict=True)]
     floor = min(max(ranks, default=0.0), 1e-9)
-    for at in best(ranks):
-        words, _, text = said[at]
-        if ranks[at] >= floor:
-            yield Fact(SAID, words.ref, f"{words.role}: {text}" if label else text, ranks[at])
+    facts = [
+        Fact(SAID, said[at][0].ref, f"{said[at][0].role}: {said[at][2]}" if label else said[at][2], ranks[at])
+        for at in best(ranks)
+        if ranks[at] >= floor
+    ]
+    yield from sorted([*facts, *_asides(aside)], key=lambda fact: row_of(fact.ref))
+
+
+def _is_aside(words: Spoken, text: str) -> bool:
+    return words.role == "user" or is_plan(text)
+
+
+def _asides(said: Sequence[tuple[Spoken, str]]) -> Iterator[Fact]:
+    """Spare sentences: an assistant's plans above, a user's further words below what was looked at."""
+    for words, text in said:
+        user = words.role == "user"
+        if len(terms(text)) > 1:
+            yield Fact(SAID, words.ref, f"user: {text}" if user else text, 1.0 if user else 3.0, spare=True)
 
 
 def best(ranks: Sequence[float]) -> list[int]:
@@ -295,12 +295,6 @@ def _last(spoken: Sequence[Spoken], done: Sequence[Done]) -> Iterator[Fact]:
     plans = ((step.ref, told) for step in reversed(done) if (told := _todo(step.call)))
     facts += [Fact(LAST, ref, told) for ref, told in islice(plans, 1)]
     yield from in_need(facts)
-
-
-def row_of(ref: str) -> int:
-    """The number of the row an address begins with."""
-    found = _ROW.search(ref)
-    return int(found[1]) if found else 0
 
 
 def in_need(facts: Iterable[Fact]) -> Iterator[Fact]:

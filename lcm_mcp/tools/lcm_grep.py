@@ -26,12 +26,19 @@ class GrepArguments(Arguments):
     ] = "literal"
     session: Annotated[
         str | None,
-        Field(min_length=1, max_length=200, description="Only this session (default: all of the project)."),
+        Field(
+            min_length=1,
+            max_length=200,
+            description='Only this session; "*" for all. Default: those of the current folder.',
+        ),
     ] = None
     scope: Annotated[Literal["all", "rows", "summaries"], Field(description="Where to look.")] = "all"
-    node: Annotated[str | None, Field(description="Only rows under this node, such as #12 or s7/#12.")] = None
+    node: Annotated[
+        str | None, Field(description="Only a node (#12, s7/#12): its rows, its summary and those below.")
+    ] = None
     role: Annotated[
-        Literal["user", "assistant", "tool", "system"] | None, Field(description="Only rows of this role.")
+        Literal["user", "assistant", "tool", "system"] | None,
+        Field(description="Only rows of this speaker; tool: rows with tool results, whoever sends them."),
     ] = None
     since: Annotated[str | None, Field(description="From this time on, ISO 8601, included.")] = None
     until: Annotated[str | None, Field(description="Up to this time, ISO 8601, included.")] = None
@@ -84,9 +91,10 @@ TOOL = Tool(
     description=(
         "Searches the stored conversations word for word: what was said, called, answered, decided, in "
         "original rows and in summaries. Use it when you need a name, number, error, path or phrase "
-        "that is no longer in your context. Without `session` it searches all sessions of the project.\n"
+        "that is no longer in your context. Without `session` it searches the current folder's sessions.\n"
         "`literal` finds the text as it is, also inside words and identifiers and in any language; "
-        "`words` finds rows that hold all the words. Nothing is a wildcard.\n"
+        "`words` finds rows that hold all the words. Nothing is a wildcard. Rows show calls as [call Bash], "
+        "results as [result] or [failed result]: search these with role tool for what went wrong.\n"
         "Returns hits with ref (e104, or s7/e104 over several sessions), role, time, a snippet that "
         "shows the match, and the summary node that covers it; the total, or how many there are at "
         "least; and whether the search was complete. A literal search without a hit offers rows that "

@@ -1,4 +1,4 @@
-"""lcm_list: the summary nodes of a session, oldest first."""
+"""lcm_list: the summary nodes of a session, in the order of the rows they cover."""
 
 from __future__ import annotations
 
@@ -45,9 +45,19 @@ def _line(node: NodeLine) -> str:
     )
 
 
+def _covered(page: NodePage) -> str:
+    if page.covered_end is None:
+        return f"Nothing is summarized yet; the session ends at {page.leaf or 'no row'}."
+    rest = (
+        "" if page.covered_end == page.leaf else f"; lcm_expand {page.covered_end}..{page.leaf} has the rest"
+    )
+    return f"Summarized up to {page.covered_end} of {page.leaf}{rest}."
+
+
 def _render(page: NodePage) -> str:
     return paragraph(
-        f"Session {quoted(page.session)}: {count(page.total, 'node')}, oldest first; {len(page.nodes)} here.",
+        f"Session {quoted(page.session)}: {count(page.total, 'node')}, oldest rows first, a parent before "
+        f"its children; {len(page.nodes)} here. {_covered(page)}",
         *map(_line, page.nodes),
         page.note,
         "Next: lcm_describe a node for its whole summary, lcm_expand it for the rows."
@@ -60,7 +70,7 @@ TOOL = Tool(
     name="lcm_list",
     title="List summary nodes",
     description=(
-        "Lists the summaries (nodes) kept over a session's conversation, oldest first. Use it to see at "
+        "Lists the summaries (nodes) kept over a session's conversation, oldest rows first. Use it to see at "
         "a glance what a long conversation was about and where to look closer.\n"
         "Returns for each node its id (#12), depth (0 covers rows, higher ones cover nodes), span of "
         "rows it covers (e104..e238), sizes in estimated tokens, level (1 detailed, 2 bullets, 3 "

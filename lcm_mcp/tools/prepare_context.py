@@ -37,7 +37,7 @@ class PrepareArguments(Arguments):
         ),
     ] = None
     system: Annotated[
-        str | None, Field(description="Your system prompt; counted and placed, not stored.")
+        str | None, Field(description="Your system prompt; counted here, sent by you, never stored.")
     ] = None
     tools: Objects = Field(
         default_factory=list[object], description="Your tool definitions; counted, not stored."
@@ -159,13 +159,14 @@ TOOL = Tool(
         "it fits, and once it nears window_tokens the older part as labelled summaries with the newest "
         "part word for word. Use it if you drive a model yourself, or to resume a stored session in a "
         "new one.\n"
-        "append stores new entries first, as lcm_append does. Give the window (window_tokens) and your "
+        "The newest unit (a user row and all that follows it) always stays whole. append stores new "
+        "entries first, as lcm_append does. Give the window (window_tokens) and your "
         "preamble (system and tools, or preamble_tokens) so that sizes are right; compact force folds "
         "now, never only reads.\n"
-        "Returns the name of this state (prepared), the status (not_needed, compacted, limited, "
-        "unknown_window, failed) with notes, an estimate of tokens, and the messages in the asked "
-        "format, each with the rows it shows; nothing is lost: what a summary covers is there for "
-        "lcm_expand. detail adds the whole observation.\n"
+        "Returns the name of this state (prepared), the status (not_needed, compacted, scheduled: call "
+        "again, limited: over the window, unknown_window, failed) with notes, an estimate of tokens, and "
+        "the messages in the asked format, each with the rows it shows; nothing is lost: what a summary "
+        "covers is there for lcm_expand. detail adds the whole observation.\n"
         "While next_cursor is given, call again with the same arguments, without append, and this "
         "cursor; the pages joined are the request. A message over a page comes as fragments whose json "
         "is to be joined."

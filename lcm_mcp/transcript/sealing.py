@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import assert_never, cast
@@ -38,6 +39,7 @@ SLICE_CHARACTERS = 48
 _PLACE = "\x00"
 """The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
 _WHOLE, _SLICED = b"W", b"S"
+_LONG_NUMBER = re.compile(rb"\d{19}")
 
 
 def content_digest(role: Role, blocks: Json) -> bytes:
@@ -99,10 +101,12 @@ def encode(value: Json) -> bytes:
 
 def decode(data: bytes) -> Json:
     """The value that encode wrote."""
-    try:
-        return cast("Json", orjson.loads(data))
-    except ValueError:
-        return cast("Json", json.loads(data))
+    if _LONG_NUMBER.search(data) is None:  # orjson would make a float of it
+        try:
+            return cast("Json", orjson.loads(data))
+        except ValueError:
+            pass  # a lone surrogate
+    return cast("Json", json.loads(data))
 
 
 def pack(blocks: list[Json], text: str) -> bytes:

@@ -138,9 +138,9 @@ def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entr
     unit, round_, message_id = _place(db, session, seq, head, entry, answered)
     total = head.total + entry.size
     db.execute(
-        """INSERT INTO row(session, seq, prev, unit, round, role, entry_id, message_id, at, digest,
+        """INSERT INTO row(session, seq, prev, unit, round, role, entry_id, message_id, at, results, digest,
             bytes, fixed, cum_bytes, cum_inputs, cum_fixed, text)
-            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
         (
             session,
             seq,
@@ -151,6 +151,7 @@ def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entr
             draft.entry_id,
             draft.message_id,
             now if draft.at is None else draft.at,
+            sum(isinstance(part, ToolResult) for part in draft.parts),
             entry.digest,
             entry.size.bytes,
             entry.size.fixed,
