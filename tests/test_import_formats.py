@@ -54,7 +54,8 @@ def test_a_neutral_file_names_its_session_and_numbers_nameless_entries(tmp_path:
 
 def test_a_neutral_file_without_a_header_is_named_by_the_caller_or_its_own_name(tmp_path: Path) -> None:
     path = write(tmp_path / "notes.jsonl", {"role": "user", "content": "a"})
-    assert sessions(list(neutral.read(path))) == [SessionFound("notes", None, None)]
+    # The name is only a name: what the file is known by is its path.
+    assert sessions(list(neutral.read(path))) == [SessionFound("notes", None, None, native_id=str(path))]
     assert sessions(list(neutral.read(path, "given"))) == [SessionFound("given", None, None)]
     assert detect(path) == "neutral"
 
@@ -62,7 +63,7 @@ def test_a_neutral_file_without_a_header_is_named_by_the_caller_or_its_own_name(
 def test_what_is_wrong_in_a_header_is_reported_and_the_entries_read(tmp_path: Path) -> None:
     path = write(tmp_path / "n.jsonl", {"session": 5, "colour": 1}, {"role": "user", "content": "a"})
     events = list(neutral.read(path))
-    assert sessions(events) == [SessionFound("n", None, None)]
+    assert sessions(events) == [SessionFound("n", None, None, native_id=str(path))]
     assert len(entries(events)) == 1
     assert [event.line for event in events if isinstance(event, Trouble)] == [1, 1]
 

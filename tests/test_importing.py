@@ -8,6 +8,7 @@ import orjson
 import pytest
 from stores import serving
 
+from lcm_mcp.errors import ImportRefused, InvalidArgument
 from lcm_mcp.service import Service
 from lcm_mcp.service.answers import SessionLine
 from lcm_mcp.service.requests import GrepQuery
@@ -53,6 +54,38 @@ async def test_a_subagents_own_file_joins_its_main_session_in_either_order(
     child = found["main/a1"]
     assert (child.parent, child.link, child.rows) == ("main", "child", 1)
     assert (found["main"].rows, found["main"].title) == (1, "please explore")
+
+
+async def test_nameless_files_of_one_name_in_two_folders_are_two_conversations(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "talk.jsonl" for folder in ("a", "b")]
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        for path, word in zip(paths, ("apple", "banana"), strict=True):
+            path.parent.mkdir()
+            written(path, orjson.dumps({"role": "user", "content": word}) + b"\n")
+            await service.import_file(path)
+            again = await service.import_file(path)
+            assert (again.report.rows_added, again.report.conflicts) == (0, ())
+        found = await by_key(service)
+        hits = (await service.grep(GrepQuery("banana", session="*"))).hits
+    assert set(found) == {"talk", "talk-2"}
+    assert [hit.session for hit in hits] == ["talk-2"]
+
+
+async def test_a_file_whose_key_cannot_be_used_is_refused_by_name(tmp_path: Path) -> None:
+    lines = (orjson.dumps({"session": "k" * 300}), orjson.dumps({"role": "user", "content": "hello"}))
+    path = written(tmp_path / "long.jsonl", b"\n".join(lines))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        with pytest.raises(ImportRefused, match=r"long\.jsonl.*--session"):
+            await service.import_file(path)
+
+
+async def test_more_entries_than_a_receipt_can_answer_for_are_refused_before_they_are_stored(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        with pytest.raises(InvalidArgument, match="at most 5000"):
+            await service.append("s", [{"role": "user", "content": "x"}] * 5001)
+        assert (await service.sessions()).total == 0
 
 
 async def test_without_a_project_the_sessions_of_this_folder_are_listed_if_it_has_any(

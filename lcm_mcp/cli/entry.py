@@ -8,6 +8,7 @@ it is asked for. Only a fault of ours shows a traceback.
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -79,6 +80,7 @@ def root(ctx: click.Context, call: Call) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
+    _complete_streams()
     try:
         code = _run(arguments)
         sys.stdout.flush()
@@ -87,6 +89,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except OSError as error:
         code = _without_stdout(_failed(str(error)))
     sys.exit(code)
+
+
+def _complete_streams() -> None:
+    """Point closed standard streams at nothing, and let the others show what their encoding lacks as ?.
+
+    A closed descriptor would be given to the next file that is opened: the store.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        if getattr(sys, name) is None:
+            null = os.open(os.devnull, os.O_RDWR)
+            if null != descriptor:
+                os.dup2(null, descriptor)
+                os.close(null)
+            setattr(sys, name, os.fdopen(descriptor, mode, encoding="utf-8", closefd=False))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _without_stdout(code: int) -> int:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 ROLE_STYLES = {"user": "green", "assistant": "cyan", "tool": "magenta", "system": "yellow"}
 
 
+NARROWEST = 40
+
+
 class ReaderGone(Exception):
     """Nobody reads our output any more; not an OSError, which click would take for its own to handle."""
 
@@ -72,7 +75,10 @@ def console(*, stderr: bool = False) -> Console:
             raise ReaderGone
 
     stream = sys.stderr if stderr else sys.stdout
-    return Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    shown = Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
+    if shown.width < NARROWEST:  # some launchers say 0
+        shown.width = NARROWEST
+    return shown
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:

@@ -39,7 +39,7 @@ def read(cursor: str, query: Sequence[object], *kinds: type[int] | type[str]) ->
         raise BadCursor
     # Beyond SQLite's integers a number would not fail here but deep inside a query.
     if not all(
-        isinstance(value, kind) and not (isinstance(value, int) and abs(value) >= 2**62)
+        type(value) is kind and not (isinstance(value, int) and abs(value) >= 2**62)
         for value, kind in zip(position, kinds, strict=True)
     ):
         raise BadCursor

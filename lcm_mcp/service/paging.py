@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
+from lcm_mcp.errors import BadCursor
 from lcm_mcp.projection.model import Message
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import (
@@ -65,6 +66,9 @@ def read_cursor(cursor: str, session: Session, form: Format) -> Bookmark:
     cut, leaf, index, offset, status, estimate = cursors.read(
         cursor, _asked(session, form), int, int, int, int, str, int
     )
+    numbers = (cut, leaf, index, offset, estimate)
+    if status not in get_args(Status) or any(int(number) < 0 for number in numbers):
+        raise BadCursor
     start = Start(int(index), int(offset))
     return Bookmark(int(cut), int(leaf), start, cast("Status", status), int(estimate))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import anyio.to_thread
@@ -23,11 +23,12 @@ from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.entries import parse_entry
-from lcm_mcp.transcript.importers import FORMATS, Entry, Event, SessionFound, Tally, detect
+from lcm_mcp.transcript.importers import FORMATS, Entry, Event, SessionFound, Tally, check_file, detect
 from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
 
+MAX_ENTRIES = 5000
 BATCH_EVENTS = 200
 """Lines read, sealed and committed together at an import; one fsync each."""
 
@@ -51,7 +52,14 @@ def checked_key(key: str) -> str:
 
 
 async def sealed(entries: Sequence[object]) -> list[Sealed]:
-    """Entries read and sealed in a worker thread. Raises MalformedEntry."""
+    """Entries read and sealed in a worker thread. Raises MalformedEntry and InvalidArgument."""
+    if len(entries) > MAX_ENTRIES:
+        # Refused before it is stored: a receipt too large to be answered would read as a failure.
+        raise InvalidArgument(
+            "entries",
+            f"there are {len(entries)}",
+            f"Append at most {MAX_ENTRIES} in one call; nothing was stored.",
+        )
     return await anyio.to_thread.run_sync(
         lambda: [seal(parse_entry(entry, index)) for index, entry in enumerate(entries)]
     )
@@ -145,7 +153,8 @@ async def import_file(
     on_rows: Callable[[int], None] | None,
 ) -> ImportOutcome:
     """Read a transcript file into its sessions. Raises ImportRefused where the file is none."""
-    name = await anyio.to_thread.run_sync(detect, path) if format == "auto" else format
+    name = format if format != "auto" else await anyio.to_thread.run_sync(detect, path)
+    await anyio.to_thread.run_sync(check_file, path)
     if name not in FORMATS:
         raise InvalidArgument(
             "format", f"{name[:40]!r} is unknown", f"Use auto or one of {', '.join(FORMATS)}."
@@ -245,10 +254,20 @@ def _open(db: apsw.Connection, reading: _Reading, found: SessionFound) -> None:
         return
     title = None if found.title is None else readable(found.title)
     project = None if found.project is None else readable(found.project)
-    session = _known(db, reading, found.key)
+    session = _known(db, reading, found.key, found.native_id)
     if session is None:
         parent = _parent(db, reading, found.parent_key, project)
-        new = _new(reading, found.key, title, project, parent, _opener(db, found, parent))
+        key = found.key if found.native_id is None else _free_key(db, reading, found.key)
+        new = NewSession(
+            key=_key(reading, key),
+            title=title,
+            project=project,
+            source=reading.origin,
+            native_id=readable(found.native_id or key),
+            parent=None if parent is None else parent.id,
+            link=None if parent is None else "child",
+            opener=_opener(db, found, parent),
+        )
         session, created = sessions.create(db, new, now_ms()), True
     else:
         sessions.complete(db, session.id, title, project)
@@ -267,9 +286,19 @@ def _key(reading: _Reading, key: str) -> str:
         ) from error
 
 
-def _known(db: apsw.Connection, reading: _Reading, key: str) -> Session | None:
+def _known(db: apsw.Connection, reading: _Reading, key: str, native_id: str | None = None) -> Session | None:
+    """The stored session that a file's own identity means; a mere name means none."""
+    if native_id is not None:
+        return sessions.find_by_native(db, reading.origin, readable(native_id))
     key = _key(reading, key)
     return sessions.find_by_native(db, reading.origin, key) or sessions.find_by_key(db, key)
+
+
+def _free_key(db: apsw.Connection, reading: _Reading, name: str) -> str:
+    """A name as a key, with a number behind it where other sessions bear it."""
+    name = _key(reading, name)
+    keys = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(key for key in keys if sessions.find_by_key(db, key) is None)
 
 
 def _parent(db: apsw.Connection, reading: _Reading, key: str | None, project: str | None) -> Session | None:
@@ -277,33 +306,18 @@ def _parent(db: apsw.Connection, reading: _Reading, key: str | None, project: st
     if key is None:
         return None
     known = _known(db, reading, key)
-    return known or sessions.create(db, _new(reading, key, None, project, None, None), now_ms())
+    if known is not None:
+        return known
+    key = _key(reading, key)
+    return sessions.create(
+        db, NewSession(key, project=project, source=reading.origin, native_id=key), now_ms()
+    )
 
 
 def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
     if parent is None or found.opener_entry_id is None:
         return None
     return store.find_entry(db, parent.id, readable(found.opener_entry_id))
-
-
-def _new(
-    reading: _Reading,
-    key: str,
-    title: str | None,
-    project: str | None,
-    parent: Session | None,
-    opener: Seq | None,
-) -> NewSession:
-    return NewSession(
-        key=_key(reading, key),
-        title=title,
-        project=project,
-        source=reading.origin,
-        native_id=_key(reading, key),
-        parent=None if parent is None else parent.id,
-        link=None if parent is None else "child",
-        opener=opener,
-    )
 
 
 def _store_run(db: apsw.Connection, fed: _Fed, entries: Sequence[Sealed]) -> None:

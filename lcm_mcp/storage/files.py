@@ -19,7 +19,7 @@ from uuid import uuid4
 import apsw
 import apsw.sqlite_extra
 
-from lcm_mcp.errors import NotAStore, StoreDamaged, StoreTooNew, StoreUnavailable
+from lcm_mcp.errors import NotAStore, StoreTooNew, StoreUnavailable
 from lcm_mcp.storage import schema
 
 BUSY_S: Final = 10.0
@@ -51,11 +51,7 @@ def open_writer(path: Path) -> apsw.Connection:
     _ensure(path)
     db = connect(path, apsw.SQLITE_OPEN_READWRITE)
     try:
-        if not schema.is_ours(db):
-            raise NotAStore(str(path))
-        found = schema.version_of(db)
-        if found > schema.VERSION:
-            raise StoreTooNew(str(path), found, schema.VERSION)
+        _check_ours(db, path)
         _migrate(db)
     except BaseException:
         db.close()
@@ -94,11 +90,17 @@ def rewrite_checksums(path: Path) -> None:
     """Give every page its right checksum, where SQLite finds the structure sound without them.
 
     Needed after another SQLite program wrote pages of the file, which then carry none.
-    Raises StoreDamaged where more than checksums is wrong; the file is then as it was.
+    Raises StoreUnavailable where more than checksums is wrong, NotAStore and StoreTooNew; the file is then
+    as it was.
     """
     if not is_sound(path, verified=False):
-        raise StoreDamaged(str(path), "its structure is broken beyond its checksums")
+        raise StoreUnavailable(
+            str(path),
+            "its structure is broken beyond its checksums",
+            "Restore a backup, or import the transcripts into a new store with --db.",
+        )
     with _unverified(path) as db:
+        _check_ours(db, path)
         db.execute("VACUUM")
         db.pragma("wal_checkpoint", "truncate")
 
@@ -165,6 +167,14 @@ def _put(private: Path, path: Path) -> None:
     except OSError:  # a file system without hard links
         if not path.exists():
             os.rename(private, path)
+
+
+def _check_ours(db: apsw.Connection, path: Path) -> None:
+    if not schema.is_ours(db):
+        raise NotAStore(str(path))
+    found = schema.version_of(db)
+    if found > schema.VERSION:
+        raise StoreTooNew(str(path), found, schema.VERSION)
 
 
 def _migrate(db: apsw.Connection) -> None:

@@ -24,7 +24,6 @@ from lcm_mcp.summarizers.facts import (
     SAID,
     SEEN,
     Fact,
-    Section,
     clip_list,
     common_root,
     line,
@@ -47,7 +46,7 @@ ROUNDS = (1.0, 1.5, 2.5, 4.0, 100.0)
 # The head that stands for the line naming the root.
 ROOTED = ("", "")
 # Where the number of lines left out would tell a reader nothing.
-UNCOUNTED = (SAID, FOUND, NAMES, LAST, SEEN)
+UNCOUNTED = frozenset(section.title for section in (SAID, FOUND, NAMES, LAST, SEEN))
 # How wide notes on what was seen are told: the widest at which all have their place. Quotes have one width.
 NOTE_WIDTHS = (800, 480, 240, 120)
 QUOTE_WIDTH = 240
@@ -183,7 +182,7 @@ def _spare(facts: Sequence[Fact], left: int, fit: _Fit) -> list[int]:
 def _dealt(facts: Sequence[Fact], room: int, width: int, root: str) -> list[int]:
     """Indices of the facts to keep, roughly `room` bytes of them, the most needed first."""
     deal = _Deal(room, width, root)
-    queues = {section.title: _by_need(facts, section) for section in IN_ORDER_OF_NEED}
+    queues = _by_need(facts)
     for growth in ROUNDS:
         for section in IN_ORDER_OF_NEED:
             share = room * section.share / 100 * growth
@@ -192,9 +191,15 @@ def _dealt(facts: Sequence[Fact], room: int, width: int, root: str) -> list[int]
     return deal.kept
 
 
-def _by_need(facts: Sequence[Fact], section: Section) -> list[int]:
-    inside = [index for index, fact in enumerate(facts) if fact.section == section and not fact.spare]
-    return sorted(inside, key=lambda index: (-facts[index].rank, index))
+def _by_need(facts: Sequence[Fact]) -> dict[str, list[int]]:
+    """By section, the indices of the facts that are not spare, the most needed first."""
+    queues: dict[str, list[int]] = {section.title: [] for section in IN_ORDER_OF_NEED}
+    for index, fact in enumerate(facts):
+        if not fact.spare:
+            queues[fact.section.title].append(index)
+    for inside in queues.values():
+        inside.sort(key=lambda index: (-facts[index].rank, index))
+    return queues
 
 
 @dataclass(slots=True)
@@ -239,6 +244,6 @@ class _Deal:
 def _left_out(gleaned: Gleaned, kept: Sequence[Fact]) -> dict[str, int]:
     """By section, how many facts are not shown, those that summaries below left out included."""
     counts = Counter(gleaned.unshown)
-    counts.update(fact.section.title for fact in gleaned.facts if fact.section not in UNCOUNTED)
-    counts.subtract(fact.section.title for fact in kept if fact.section not in UNCOUNTED)
+    counts.update(fact.section.title for fact in gleaned.facts if fact.section.title not in UNCOUNTED)
+    counts.subtract(fact.section.title for fact in kept if fact.section.title not in UNCOUNTED)
     return dict(counts)

@@ -78,6 +78,7 @@ _ENTRY = re.compile(r"(.+?)(?: (e\d{1,18}(?:\.\.e\d{1,18})?))?")
 _MORE = re.compile(r" \(\+(\d{1,9}) more\)$")
 _NAMES_END = re.compile(r"[,;] | \| ")
 _ROW = re.compile(r"e(\d{1,18})", re.ASCII)
+_FILES = frozenset((CHANGED.title, READ.title))
 _BY_TITLE = {section.title: section for section in IN_ORDER_OF_READING}
 
 
@@ -86,11 +87,13 @@ def render(facts: Sequence[Fact], unshown: Mapping[str, int], width: int, root: 
 
     Files under `root` are shown relative to it, and a first line names it.
     """
-    rooted = root and any(fact.section in (CHANGED, READ) and fact.text.startswith(root) for fact in facts)
+    rooted = root and any(fact.section.title in _FILES and fact.text.startswith(root) for fact in facts)
     lines = [f"{ROOT}{root}"] if rooted else []
+    by_title: dict[str, list[Fact]] = {}
+    for fact in facts:
+        by_title.setdefault(fact.section.title, []).append(fact)
     for section in IN_ORDER_OF_READING:
-        inside = [fact for fact in facts if fact.section == section]
-        if inside:
+        if inside := by_title.get(section.title):
             more = unshown.get(section.title, 0)
             lines.append(f"{section.title} (+{more} more):" if more else f"{section.title}:")
             lines += _listed(inside, root) if section.listed else [line(fact, width) for fact in inside]
@@ -149,7 +152,7 @@ def common_root(facts: Sequence[Fact]) -> str:
 
     With relative paths about, a path shown without its root could no longer be told from them.
     """
-    folders = dict.fromkeys(split_path(fact.text)[0] for fact in facts if fact.section in (CHANGED, READ))
+    folders = dict.fromkeys(split_path(fact.text)[0] for fact in facts if fact.section.title in _FILES)
     if not all(folder.startswith("/") for folder in folders):
         return ""
     under = Counter(

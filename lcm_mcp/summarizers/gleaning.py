@@ -36,11 +36,12 @@ from lcm_mcp.summarizers.facts import (
     row_of,
 )
 from lcm_mcp.summarizers.readings import PROSE_CHARS, is_data, shown, told
-from lcm_mcp.summarizers.sentences import clean, clip, is_plan, names, sentences, terms, weigh
+from lcm_mcp.summarizers.sentences import clean, clip, is_plan, is_prose, names, sentences, terms, weigh
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript.model import Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
 
 QUOTE_BYTES = 1600
+HEAD_BYTES = 240
 SENTENCES_KEPT = 160
 SHORT_BYTES = 200
 NAMED_CHARS = 200_000
@@ -52,6 +53,7 @@ _NOISE = re.compile(
     r"\s*(?:\[Request interrupted|Caveat: The messages below|Base directory for this skill:"
     r"|This session is being continued from a previous conversation)"
 )
+_BORDER = re.compile(r"\n|[.!?] |[。！？]")
 _TOLD = re.compile(r"the user said:\s*(.{1,2000})", re.DOTALL)
 
 
@@ -156,10 +158,23 @@ def _requests(spoken: Sequence[Spoken], rows: Sequence[Row]) -> Iterator[Fact]:
 def _quote(text: str) -> str:
     """The head of what was written, and its last question where that is further down."""
     whole = clean(text[: QUOTE_BYTES * 2])
+    asked = _last_question(text)
+    return f"{clip(whole, HEAD_BYTES)} {asked}" if asked else clip(whole, QUOTE_BYTES)
+
+
+def _last_question(text: str) -> str:
+    """The question a long message ends with, "" where it has none."""
     asked = clean(text[-400:].rstrip().rpartition("\n")[2])
-    if len(text) > 600 and asked.endswith(("?", "？")) and len(asked) < 300:
-        return f"{clip(whole, 240)} {asked}"
-    return clip(whole, QUOTE_BYTES)
+    return asked if len(text) > 600 and asked.endswith(("?", "？")) and len(asked) < 300 else ""
+
+
+def _further(words: Spoken) -> Spoken:
+    """What a user wrote beyond the quote of it; others' words whole."""
+    if words.role != "user":
+        return words
+    rest = words.text[HEAD_BYTES if _last_question(words.text) else QUOTE_BYTES :][:PROSE_CHARS]
+    border = _BORDER.search(rest)
+    return replace(words, text=rest[border.end() :] if border else "")
 
 
 def _refusals(row: Row) -> Iterator[str]:
@@ -220,10 +235,10 @@ def _is_file_step(outcome: Outcome) -> bool:
 
 def _tellers(spoken: Sequence[Spoken]) -> list[Spoken]:
     """Who says something in a working session: the assistant, and of a long message the user too."""
-    tellers = [words for words in spoken if words.role != "user" or utf8_length(words.text) > QUOTE_BYTES]
-    if tellers and tellers[-1] is spoken[-1] and utf8_length(spoken[-1].text) < SHORT_BYTES:
+    tellers = [*spoken]
+    if tellers and tellers[-1].role != "user" and utf8_length(tellers[-1].text) < SHORT_BYTES:
         tellers.pop()  # Last quotes it whole
-    return tellers
+    return [further for words in tellers if (further := _further(words)).text]
 
 
 def _said(spoken: Sequence[Spoken], *, working: bool) -> Iterator[Fact]:
@@ -258,11 +273,15 @@ def _is_aside(words: Spoken, text: str) -> bool:
 
 
 def _asides(said: Sequence[tuple[Spoken, str]]) -> Iterator[Fact]:
-    """Spare sentences: an assistant's plans above, a user's further words below what was looked at."""
-    for words, text in said:
-        user = words.role == "user"
-        if len(terms(text)) > 1:
-            yield Fact(SAID, words.ref, f"user: {text}" if user else text, 1.0 if user else 3.0, spare=True)
+    """Spare sentences: an assistant's plans above, a user's further words below what was looked at.
+
+    Most of a long message is a pasted log or code, so of a user's only what reads like prose.
+    """
+    for words, text in {text: (words, text) for words, text in said}.values():
+        if words.role != "user" and len(terms(text)) > 1:
+            yield Fact(SAID, words.ref, text, 3.0, spare=True)
+        elif words.role == "user" and is_prose(text):
+            yield Fact(SAID, words.ref, f"user: {text}", 1.0, spare=True)
 
 
 def best(ranks: Sequence[float]) -> list[int]:

@@ -68,9 +68,11 @@ _HEADING = re.compile(r"#{1,4} +(.{1,120})")
 _KEY = re.compile(r"[\"']?([\w.$@/-]{1,60})[\"']?\s*(?::|=(?!=))|\[{1,2}([\w.\"-]{1,60})\]{1,2}$")
 _COMMENT = re.compile(r"(?:///?!?|#+|/\*+!?|\*+/?|--|;+|<!--)(?=\s|$)|\"{3}|'{3}")
 _BREAK = re.compile(r"[^a-z(`]")
-_FORMAL = re.compile(
-    r"copyright|licen[cs]e|spdx|eslint|noqa|coding[:=]|#!/|@ts-|use strict|go:build|prettier", re.IGNORECASE
-)
+# What files open with that says nothing of them.
+_FORMAL = (
+    "copyright", "license", "licence", "spdx", "eslint", "noqa", "coding:", "#!/", "@ts-", "use strict",
+    "go:build", "prettier",
+)  # fmt: skip
 _TEXT_KEYS = ("content", "file_text", "new_string", "new_str", "new_source", "insert_text")
 # What such a pattern finds away from the margin is mostly a call or a local value.
 _MARGINAL = frozenset(("const", "let", "var", "type", "function"))
@@ -162,7 +164,7 @@ def _quotable(sentence: str) -> bool:
     """Whether a line of a document says something by itself; headings are in its note already."""
     if len(sentence) < SHORTEST_QUOTE or sentence.startswith(("<", "!", "|", "#")):
         return False
-    return not (is_data(sentence) or _FORMAL.search(sentence))
+    return not (is_data(sentence) or _is_formal(sentence))
 
 
 def _comments(lines: Sequence[str]) -> Iterator[str]:
@@ -250,7 +252,12 @@ def _bare(line: str) -> str:
 
 
 def _tells(line: str) -> bool:
-    return len(line) > 8 and len(terms(line)) >= FEWEST_TERMS - 1 and not _FORMAL.search(line)
+    return len(line) > 8 and len(terms(line)) >= FEWEST_TERMS - 1 and not _is_formal(line)
+
+
+def _is_formal(line: str) -> bool:
+    lowered = line.lower()
+    return any(sign in lowered for sign in _FORMAL)
 
 
 def _named(kind: str, names: Iterable[str]) -> str:

@@ -137,6 +137,12 @@ def is_plan(sentence: str) -> bool:
     return bool(_PLAN.match(sentence)) or sentence.endswith((":", "："))
 
 
+def is_prose(sentence: str) -> bool:
+    """Whether it reads like words rather than code, a table or a log line."""
+    worded = sum(sign.isalpha() or sign == " " for sign in sentence)
+    return worded * 20 >= len(sentence) * 17 and len(terms(sentence)) >= FEWEST_TERMS
+
+
 def names(texts: Sequence[str]) -> list[str]:
     """Identifiers, most frequent first: links and issue numbers at once, others that recur."""
     seen: Counter[str] = Counter()

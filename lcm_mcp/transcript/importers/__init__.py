@@ -39,6 +39,7 @@ __all__ = [
     "SessionFound",
     "Tally",
     "Trouble",
+    "check_file",
     "detect",
     "tally",
 ]
@@ -75,8 +76,8 @@ _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
 )
 
 
-def detect(path: Path) -> str:
-    """The name in FORMATS of the format a file is in. Raises ImportRefused where it is in none."""
+def check_file(path: Path) -> bytes:
+    """The first bytes of a file that can be a transcript. Raises ImportRefused where it cannot be one."""
     try:
         if path.is_dir():
             raise _refused(path, "it is a directory", "Name the files in it")
@@ -84,11 +85,19 @@ def detect(path: Path) -> str:
             raise _refused(path, "it is no ordinary file", _TRANSCRIPT_WANTED)
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
-        _refuse_by_head(path, head)
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    _refuse_by_head(path, head)
+    return head
+
+
+def detect(path: Path) -> str:
+    """The name in FORMATS of the format a file is in. Raises ImportRefused where it is in none."""
+    head = check_file(path)
+    try:
         objects = [found.value for found in _first_objects(path)]
     except OSError as error:
-        reason = error.strerror or type(error).__name__
-        raise _refused(path, f"it cannot be read ({reason})", "Check the path and its permissions") from error
+        raise _unreadable(path, error) from error
     for value in objects:
         for known in FORMATS.values():
             if known.is_line(value):
@@ -127,6 +136,11 @@ def _appearance(head: bytes, objects: list[Block]) -> str:
 
 def _named(value: Block) -> str:
     return ", ".join(key[:40] for key in sorted(value)[:6]) or "none"
+
+
+def _unreadable(path: Path, error: OSError) -> ImportRefused:
+    reason = error.strerror or type(error).__name__
+    return _refused(path, f"it cannot be read ({reason})", "Check the path and its permissions")
 
 
 def _refused(path: Path, problem: str, remedy: str) -> ImportRefused:

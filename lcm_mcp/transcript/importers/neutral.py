@@ -23,13 +23,14 @@ _HEADER_KEYS = frozenset(("session", "title", "project"))
 def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
     """Read a neutral file as events, one session a file.
 
-    Its key is the header's, else `session_key`, else the file's stem. Raises OSError.
+    Its key is the header's, else `session_key`. A file with neither is known by its path, since files of
+    one name in two folders are two conversations, and named by its stem. Raises OSError.
     """
     session: SessionFound | None = None
     ordinal = 0
     for found in read_objects(path):
         if isinstance(found, Object) and session is None and ordinal == 0 and is_header(found.value):
-            session = _session(found.value, session_key or path.stem)
+            session = _session(found.value, path, session_key)
             yield session
             yield from _header_troubles(found)
             continue
@@ -38,7 +39,7 @@ def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
             yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
             continue
         if session is None:
-            session = SessionFound(session_key or path.stem, None, None)
+            session = _session({}, path, session_key)
             yield session
         yield from _entry_events(found, session.key, ordinal)
 
@@ -64,9 +65,12 @@ def _entry_events(found: Object, session_key: str, ordinal: int) -> Iterator[Eve
     yield Entry(session_key, draft, found.line)
 
 
-def _session(header: Block, fallback_key: str) -> SessionFound:
-    key = _text(header, "session") or fallback_key
-    return SessionFound(key, _text(header, "title"), _text(header, "project"))
+def _session(header: Block, path: Path, session_key: str | None) -> SessionFound:
+    key = _text(header, "session") or session_key
+    title, project = _text(header, "title"), _text(header, "project")
+    if key is not None:
+        return SessionFound(key, title, project)
+    return SessionFound(path.stem, title, project, native_id=str(path.resolve()))
 
 
 def _header_troubles(found: Object) -> Iterator[Trouble]:

@@ -22,8 +22,9 @@ KEPT_BAD_LINES = 50
 class SessionFound:
     """A session of the file, before the first of its entries.
 
-    key is its identity at the source. A child (subagent) names its parent's key and, where it can
-    be told, the entry_id of the parent's row that started it.
+    key is its identity at the source. Where the source gives none, key is only a name for it, which
+    another session may bear too, and native_id is what it is known by. A child (subagent) names its
+    parent's key and, where it can be told, the entry_id of the parent's row that started it.
     """
 
     key: str
@@ -31,6 +32,7 @@ class SessionFound:
     project: str | None
     parent_key: str | None = None
     opener_entry_id: str | None = None
+    native_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
