@@ -35,6 +35,12 @@ def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture
+def anyio_backend() -> str:
+    """asyncio, which MCP runs on; the tests of cancellation ask for trio too."""
+    return "asyncio"
+
+
+@pytest.fixture
 def store_path(tmp_path: Path) -> Path:
     """Where a test's own store goes; nothing is there yet."""
     return tmp_path / "lcm.sqlite"

@@ -226,7 +226,7 @@ def holds_fit(view: View) -> None:
     if window is None or view.tokens <= window:
         assert view.status != "limited"
         return
-    assert view.status in ("limited", "failed")
+    assert view.status in ("limited", "failed", "scheduled")
     assert any(note.startswith("Over the window") and str(window) in note for note in view.notes)
 
 

@@ -42,11 +42,6 @@ ROUNDS = int(os.environ.get("LCM_CRASH_ROUNDS", "8"))
 FIRST = SessionId(1)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def start(*children: Popen[str]) -> None:
     """Let children that are ready begin, as near to one moment as can be."""
     assert [told(each.stdout) for each in children] == ["ready"] * len(children)

@@ -31,11 +31,6 @@ HEADER = "[lcm:summary #999999 depth 0 span e1..e4]"
 SOURCE_TOKENS, TARGET = 2000, 100
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def of_tokens(count: int, letter: str = "a") -> str:
     return letter * (4 * count)
 

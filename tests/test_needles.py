@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 import pytest
@@ -29,9 +29,12 @@ PAGE = 50
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A text as it is stored: a row's one, or a summary's, the thorough one first."""
+    """A text as it is stored: a row's one, or a summary's, the thorough one first.
 
-    place: int
+    place is its order in a search: a summary stands right after the last row it covers.
+    """
+
+    place: tuple[int, int]
     ref: str
     texts: tuple[str, ...]
     active: bool
@@ -39,30 +42,28 @@ class Kept:
 
 _ROWS = """WITH RECURSIVE path(seq) AS (SELECT leaf FROM session UNION
         SELECT prev FROM row JOIN path ON row.seq = path.seq)
-    SELECT row.text, 'e' || seq, body, seq IN path FROM row JOIN text ON text.id = row.text"""
-_SUMMARIES = """SELECT tier.text, '#' || tier.node, body, kind FROM tier JOIN text ON text.id = tier.text
-    ORDER BY kind"""
+    SELECT seq, body, seq IN path FROM row JOIN text ON text.id = row.text"""
+_SUMMARIES = """SELECT node.last, node.id, group_concat(body, char(0) ORDER BY kind DESC) FROM node
+    JOIN tier ON tier.session = node.session AND tier.node = node.id
+    JOIN text ON text.id = tier.text GROUP BY node.id"""
 
 
 def kept_rows(store: Path) -> list[Kept]:
-    return [Kept(text, ref, (body,), bool(active)) for text, ref, body, active in _read(store, _ROWS)]
+    """The rows of a store that holds one session."""
+    return [Kept((seq, 0), f"e{seq}", (body,), active == 1) for seq, body, active in _read(store, _ROWS)]
 
 
 def kept_summaries(store: Path) -> list[Kept]:
-    """Summaries stand at the place of their primary text."""
-    found: dict[str, Kept] = {}
-    for text, ref, body, kind in _read(store, _SUMMARIES):
-        if kind == "primary":
-            found[ref] = Kept(text, ref, (body,), True)
-        else:
-            found[ref] = Kept(found[ref].place, ref, (body, *found[ref].texts), True)
-    return list(found.values())
+    found = _read(store, _SUMMARIES)
+    return [
+        Kept((last, node), f"#{node}", tuple(str(bodies).split("\0")), True) for last, node, bodies in found
+    ]
 
 
-def _read(store: Path, query: str) -> list[tuple[int, str, str, str]]:
+def _read(store: Path, query: str) -> list[tuple[Any, ...]]:
     db = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READONLY)
     try:
-        return [(int(text), str(ref), str(body), last) for text, ref, body, last in db.execute(query)]  # pyright: ignore[reportReturnType]
+        return list(db.execute(query))
     finally:
         db.close()
 

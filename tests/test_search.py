@@ -30,11 +30,6 @@ from lcm_mcp.transcript.units import Span
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def db(store_path: Path) -> Generator[apsw.Connection]:
     with database(store_path) as opened:
         yield opened

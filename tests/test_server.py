@@ -30,11 +30,6 @@ ERAS: tuple[Era, ...] = ("auto", "legacy")
 TRANSPORTS: tuple[Transport, ...] = ("memory", "stdio", "sse", "http")
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def command(db: Path, *arguments: str) -> list[str]:
     return [sys.executable, "-W", "error", "-m", "lcm_mcp", "--db", str(db), "serve", *arguments]
 

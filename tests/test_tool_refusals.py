@@ -14,11 +14,6 @@ from lcm_mcp.tools import TOOLS
 from lcm_mcp.tools.arguments import parse
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_json_given_as_text_is_taken_for_what_it_holds(store_path: Path) -> None:
     async with memory(store_path) as service:
         answer = await call(service, "lcm_append", session="s", entries=json.dumps(talk(1)))
