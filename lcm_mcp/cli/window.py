@@ -44,7 +44,7 @@ _FREE = ("·", "dim")
     type=click.Choice(["never", "auto", "force"]),
     default="never",
     show_default=True,
-    help="auto folds what the window cannot hold, as prepare_context does.",
+    help="auto folds what the window cannot hold, as prepare_context does, and for good.",
 )
 @click.option("--cursor", help="With --json: the next page's.")
 @json_option
