@@ -183,12 +183,21 @@ class Tail:
 
 
 def _wanted_tail(db: apsw.Connection, session: SessionId, window: Window) -> Tail:
-    """The most newest whole units that fit into the tail's share; reads no further back than that."""
+    """The most newest whole units that fit into the tail's share; reads no further back than that.
+
+    The tail never starts before that of the cut in force, not even where a late result has joined the newest
+    unit with one that the cut covers.
+    """
     found = sessions.find_by_id(db, session)
     assert found is not None
-    marks = Path(db, session, found.leaf).marks_back()
-    spans = lcm.tail_units(units_back(marks), window.tail)
-    return Tail(spans[-1].first, spans[0].first, spans[0].size)
+    path = Path(db, session, found.leaf)
+    spans = lcm.tail_units(units_back(path.marks_back()), window.tail)
+    first, newest = spans[-1].first, spans[0].first
+    in_force = cuts.last_cut(db, session, STRATEGY)
+    if in_force is not None and in_force.tail_from in path:
+        first, newest = max(first, in_force.tail_from), max(newest, in_force.tail_from)
+    totals = store.path_totals(db, session, found.leaf)
+    return Tail(first, newest, totals - store.path_totals(db, session, path.before(newest)))
 
 
 def draw_cut(
@@ -221,15 +230,20 @@ def _ends(db: apsw.Connection, session: Session, path: Path, wanted: Tail, in_fo
     """Rows after which the tail may start, the best first: the last one before the tail that is wanted,
     then, for where that leaves too much, later ones up to the newest unit."""
     floor = Seq(1) if in_force is None else path.before(in_force.tail_from)
+
+    def may_end(end: Seq) -> bool:
+        # Where the cut in force ends was a border once, and stays one for it.
+        standing = in_force is not None and end == floor
+        return standing or dag.unit_border_after(db, session.id, path, end) is not None
+
     ends: list[Seq] = []
     end = dag.covered_end(db, session.id, path, path.before(wanted.first))
     while end >= floor and not ends:
-        if dag.unit_border_after(db, session.id, path, end) is not None:
+        if may_end(end):
             ends.append(end)
         end = dag.covered_end(db, session.id, path, Seq(end - 1))
     later = dag.ends_between(db, session.id, path, max(wanted.first, floor), path.before(wanted.newest))
-    borders = [end for end in later if dag.unit_border_after(db, session.id, path, end) is not None]
-    return ends + borders
+    return ends + [end for end in later if may_end(end)]
 
 
 def _draw(

@@ -44,20 +44,26 @@ class Judged:
 def status_of(query: PrepareQuery, judged: Judged) -> tuple[Status, tuple[str, ...]]:
     """The one word for how it went, and every sentence that explains it."""
     window, compacted = judged.window, judged.compacted
-    notes = () if compacted is None else tuple(_pass_notes(compacted))
+    notes = [] if compacted is None else _pass_notes(compacted)
     if window is None:
         return "unknown_window", (*notes, "The window is unknown: give window_tokens or set it.")
+    over = judged.tokens > window.tokens
+    if over:
+        notes.append(
+            f"Over the window: {judged.tokens} tokens estimated ({window.preamble} of them preamble), "
+            f"window {window.tokens}."
+        )
     if compacted is not None and compacted.progress.failed is not None:
-        return "failed", notes
+        return "failed", tuple(notes)
     if compacted is not None and compacted.progress.out_of_time:
-        return "scheduled", notes
-    if judged.tokens > window.tokens:
-        return "limited", (*notes, _over_note(judged, window, query))
+        return "scheduled", tuple(notes)
+    if over:
+        return "limited", (*notes, _limit(judged, query))
     if compacted is None:
-        return "not_needed", notes
+        return "not_needed", tuple(notes)
     if judged.tokens >= window.trigger and query.compact != "force":
-        notes += ("The request is above the trigger and nothing is left to fold; it fits the window.",)
-    return "not_needed" if compacted.cut is None else "compacted", notes
+        notes.append("The request is above the trigger and nothing is left to fold; it fits the window.")
+    return "not_needed" if compacted.cut is None else "compacted", tuple(notes)
 
 
 def _pass_notes(compacted: Compacted) -> list[str]:
@@ -74,14 +80,14 @@ def _pass_notes(compacted: Compacted) -> list[str]:
     return notes
 
 
-def _over_note(judged: Judged, window: Window, query: PrepareQuery) -> str:
-    figures = f"{judged.tokens} tokens estimated ({window.preamble} of them preamble), window {window.tokens}"
+def _limit(judged: Judged, query: PrepareQuery) -> str:
+    """Why a request over its window was not made smaller."""
     if query.compact == "never":
-        return f"Over the window: {figures}. Compaction was not allowed (compact: never)."
+        return "Compaction was not allowed (compact: never)."
     if judged.compacted is None:
-        return f"Over the window: {figures}. This session's strategy is none: nothing is compacted."
+        return "This session's strategy is none: nothing is compacted."
     return (
-        f"Over the window: {figures}. The newest unit stays whole and nothing of it was discarded; "
+        "The newest unit stays whole and nothing of it was discarded; "
         "use a larger window or a smaller preamble."
     )
 
