@@ -63,7 +63,7 @@ def leaves(db: apsw.Connection, session: SessionId, *lasts: int) -> list[Node]:
 
 
 def parent(db: apsw.Connection, session: SessionId, nodes: list[Node]) -> Node | Stale:
-    return dag.commit_parent(db, session, nodes, SUMMARY, NOW)
+    return dag.commit_parent(db, session, nodes, TokenCount(sum(n.tokens for n in nodes)), SUMMARY, NOW)
 
 
 def standing(db: apsw.Connection, session: SessionId, upto: int | None = None) -> list[NodeId]:
@@ -111,7 +111,7 @@ def test_a_leaf_of_rows_that_were_removed_meanwhile_is_stale(db: apsw.Connection
 def test_a_parent_of_standing_neighbours_takes_their_place(db: apsw.Connection) -> None:
     session = talked(db, 8)
     one, two, three = leaves(db, session, 2, 4, 6)
-    made = dag.commit_parent(db, session, [one, two], THOROUGH, NOW)
+    made = dag.commit_parent(db, session, [one, two], TokenCount(60), THOROUGH, NOW)
     assert isinstance(made, Node)
     assert (made.depth, made.first, made.last, made.rows, made.source_tokens) == (1, 1, 4, 4, 60)
     assert dag.children(db, session, made.id) == [one.id, two.id]

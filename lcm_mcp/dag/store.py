@@ -9,6 +9,7 @@ changed. Functions take a connection and never begin or commit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import apsw
 
@@ -157,6 +158,7 @@ def commit_parent(
     db: apsw.Connection,
     session: SessionId,
     nodes: Sequence[Node],
+    source_tokens: TokenCount,
     summary: Summary,
     now: int,
 ) -> Node | Stale:
@@ -168,9 +170,8 @@ def commit_parent(
         return Stale()
     depth = nodes[0].depth + 1
     assert depth <= MAX_DEPTH
-    source = TokenCount(sum(node.tokens for node in nodes))
     rows = sum(node.rows for node in nodes)
-    return _insert(db, session, depth, nodes[0].first, nodes[-1].last, rows, source, summary, ids, now)
+    return _insert(db, session, depth, nodes[0].first, nodes[-1].last, rows, source_tokens, summary, ids, now)
 
 
 def _insert(
@@ -217,13 +218,25 @@ def _active_path(db: apsw.Connection, session: SessionId) -> Path:
     return Path(db, session, Seq(leaf))
 
 
-def unit_border_after(db: apsw.Connection, session: SessionId, path: Path, last: Seq) -> Seq | None:
-    """The row after `last` on the path, if a unit starts there; 0 gives the path's first row."""
+Border = Literal["whole", "crossed", "none"]
+
+
+def border_after(db: apsw.Connection, session: SessionId, path: Path, last: Seq) -> Border:
+    """Whether a unit starts after row `last` on the path; crossed: a later row joined it with one before."""
     following = path.after(last)
     if following is None:
-        return None
+        return "none"
     unit: int = db.execute("SELECT unit FROM row WHERE session = ? AND seq = ?", (session, following)).get
-    return following if last == 0 or unit == following else None
+    if unit != following:
+        return "none"
+    joined = any(
+        db.execute(
+            "SELECT EXISTS(SELECT 1 FROM row WHERE session = ? AND seq BETWEEN ? AND ? AND unit < ?)",
+            (session, part.low, part.high, following),
+        ).get
+        for part in path.between(following, path.leaf)
+    )
+    return "crossed" if joined else "whole"
 
 
 def ends_between(db: apsw.Connection, session: SessionId, path: Path, low: Seq, high: Seq) -> list[Seq]:

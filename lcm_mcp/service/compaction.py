@@ -227,23 +227,31 @@ def draw_cut(
 
 
 def _ends(db: apsw.Connection, session: Session, path: Path, wanted: Tail, in_force: Cut | None) -> list[Seq]:
-    """Rows after which the tail may start, the best first: the last one before the tail that is wanted,
-    then, for where that leaves too much, later ones up to the newest unit."""
+    """Rows after which the tail may start, the best first: the last one before the tail that is wanted, then
+    later ones up to the newest unit, for where that leaves too much; last those whose border a late result
+    has crossed since a node was made to end there."""
     floor = Seq(1) if in_force is None else path.before(in_force.tail_from)
+    whole: list[Seq] = []
+    crossed: list[Seq] = []
 
-    def may_end(end: Seq) -> bool:
-        # Where the cut in force ends was a border once, and stays one for it.
-        standing = in_force is not None and end == floor
-        return standing or dag.unit_border_after(db, session.id, path, end) is not None
+    def sort_in(end: Seq) -> None:
+        match dag.border_after(db, session.id, path, end):
+            case "whole":
+                whole.append(end)
+            case "crossed":
+                crossed.append(end)
+            case "none" if in_force is not None and end == floor:
+                whole.append(end)  # where the cut in force ends was a border, and stays one for it
+            case "none":
+                pass
 
-    ends: list[Seq] = []
     end = dag.covered_end(db, session.id, path, path.before(wanted.first))
-    while end >= floor and not ends:
-        if may_end(end):
-            ends.append(end)
+    while end >= floor and not whole:
+        sort_in(end)
         end = dag.covered_end(db, session.id, path, Seq(end - 1))
-    later = dag.ends_between(db, session.id, path, max(wanted.first, floor), path.before(wanted.newest))
-    return ends + [end for end in later if may_end(end)]
+    for end in dag.ends_between(db, session.id, path, max(wanted.first, floor), path.before(wanted.newest)):
+        sort_in(end)
+    return whole + crossed
 
 
 def _draw(

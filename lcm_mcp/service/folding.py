@@ -22,7 +22,7 @@ from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.summarizers.ladder import Task, climb
+from lcm_mcp.summarizers.ladder import Task, climb, shown_tokens
 from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript import sessions, store
@@ -164,13 +164,12 @@ async def _make_leaves(work: Workplace, goal: Goal, leaf: Seq, spans: Sequence[S
 
 
 async def _make_parent(work: Workplace, goal: Goal, children: Sequence[Node]) -> Node | Stale | None:
-    source = await work.store.read(_nodes_source, goal.session, children)
-    tokens = TokenCount(sum(node.tokens for node in children))
+    source, tokens = await work.store.read(_nodes_source, goal.session, children)
     first, last = children[0].first, children[-1].last
     summary = await climb(work.chain, _task(source, tokens, children[0].depth + 1, first, last, goal.policy))
     if summary is None:
         return None
-    return await work.store.write(dag.commit_parent, goal.session, children, summary, now_ms())
+    return await work.store.write(dag.commit_parent, goal.session, children, tokens, summary, now_ms())
 
 
 def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq, policy: Policy) -> Task:
@@ -188,13 +187,16 @@ def _rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span)
     return RowsSource(list(store.read_rows(db, session, path.between(span.first, span.last))))
 
 
-def _nodes_source(db: apsw.Connection, session: SessionId, nodes: Sequence[Node]) -> NodesSource:
-    """What a parent is made from: the most thorough text of each child."""
-    return NodesSource(
-        [Child(f"e{node.first}..e{node.last}", _thorough(db, session, node)) for node in nodes]
-    )
-
-
-def _thorough(db: apsw.Connection, session: SessionId, node: Node) -> str:
-    texts = dag.tiers(db, session, node.id)
-    return texts.get("rich", texts["primary"]).text
+def _nodes_source(
+    db: apsw.Connection, session: SessionId, nodes: Sequence[Node]
+) -> tuple[NodesSource, TokenCount]:
+    """What a parent is made from, the most thorough text of each child, and what it has to be smaller than:
+    the children as they are shown at their tersest, under the headers they have by now."""
+    made: list[Child] = []
+    tokens = 0
+    for node in nodes:
+        texts = dag.tiers(db, session, node.id)
+        made.append(Child(f"e{node.first}..e{node.last}", texts.get("rich", texts["primary"]).text))
+        own = header(node.id, node.depth, node.first, node.last)
+        tokens += shown_tokens(own, texts["primary"].text)
+    return NodesSource(made), TokenCount(tokens)
