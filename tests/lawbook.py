@@ -271,9 +271,8 @@ async def holds_shrink(service: Service, key: str, active: Sequence[Told]) -> No
         source = sum(child.shown for child in children)
         if not children:
             source = weight(active[places[text.first] : places[text.last] + 1]).tokens
-        recorded = sum(child.tokens for child in children) or source
-        assert source <= text.source <= recorded, (node, kind)
-        assert text.tokens < text.source, (node, kind)
+        assert text.source == source, (node, kind)
+        assert text.tokens < source, (node, kind)
 
 
 @dataclass(frozen=True, slots=True)
