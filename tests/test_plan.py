@@ -215,3 +215,10 @@ def test_condensing_ends_within_the_budget_or_stalled(frontier: list[tuple[int, 
     runs = any(older.depth == newer.depth < MAX_DEPTH for older, newer in pairwise(shown))
     assert step.stalled == over
     assert not (over and runs)
+
+
+def test_condensing_stops_short_where_more_would_leave_the_budget_half_empty() -> None:
+    large = [node(number, 1, 800) for number in range(1, 9)]
+    step = next_step(Shape((), large), Policy(6000, 768, 3200))
+    # Six of eight: 2 x 800 and a parent of about 266 are over half of 3200; seven would leave 1066.
+    assert step == Condense(tuple(large[:6]))

@@ -97,10 +97,11 @@ def next_step(shape: Shape, policy: Policy) -> Step:
     spans = _leaf_spans(shape.units, policy.leaf_chunk)
     if spans:
         return FoldLeaves(spans)
-    if sum(node.tokens for node in shape.frontier) <= policy.budget:
+    total = sum(node.tokens for node in shape.frontier)
+    if total <= policy.budget:
         return Settled(stalled=False)
     run = _run(shape.frontier)
-    return Condense(run) if run else Settled(stalled=True)
+    return Condense(_enough(run, total, policy)) if run else Settled(stalled=True)
 
 
 def _leaf_spans(units: Iterable[Unit], chunk: int) -> tuple[Span, ...]:
@@ -145,3 +146,16 @@ def _run(frontier: Sequence[Node]) -> tuple[Node, ...]:
     if not eligible:
         return ()
     return tuple(min(eligible, key=lambda run: run[0].depth)[:MAX_FANOUT])
+
+
+def _enough(run: tuple[Node, ...], total: int, policy: Policy) -> tuple[Node, ...]:
+    """As many of a run's oldest nodes as may go without leaving more than half of the budget empty.
+
+    Nodes made for a larger window (or for none) are large here: eight of them at once would leave a request
+    one terse summary where it has room for several.
+    """
+    for count in range(len(run), 2, -1):
+        taken = sum(node.tokens for node in run[:count])
+        if total - taken + policy.target(taken) >= policy.budget // 2:
+            return run[:count]
+    return run[:2]
