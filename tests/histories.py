@@ -268,10 +268,14 @@ class Import:
     compacted: bool
 
 
+Window = int | Literal["usual", "at the edge", "below the edge"] | None
+"""In tokens; the history's usual one; or such that the projection just is, just is not at the trigger."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepare:
     entries: list[Entry]
-    window: int | Literal["usual"] | None
+    window: Window
     preamble: int
     compact: Literal["auto", "force", "never"]
     strategy: Literal["lcm", "none"] | None
@@ -289,8 +293,8 @@ class Reopen:
 Deed = Append | AppendAgain | Import | Prepare | Reopen
 
 usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 4000, 8000, 16000])
-windows: st.SearchStrategy[int | Literal["usual"] | None] = st.sampled_from(
-    ["usual", "usual", "usual", "usual", 2000, 4000, 16000, None]
+windows: st.SearchStrategy[Window] = st.sampled_from(
+    ["usual", "usual", "usual", "usual", "at the edge", "below the edge", 2000, 4000, 16000, None]
 )
 all_settings = st.fixed_dictionaries(
     {

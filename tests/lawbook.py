@@ -16,7 +16,7 @@ import orjson
 from asking import View, expanded, nodes_of, parts_of
 from told import Told, newest_unit, opens, pairs, weight
 
-from lcm_mcp.dag.model import header
+from lcm_mcp.dag.model import MAX_DEPTH, header
 from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import NodeId, Seq
 from lcm_mcp.projection.formats import check_order
@@ -27,7 +27,7 @@ from lcm_mcp.service import Service
 from lcm_mcp.service.answers import ExpandedRow
 from lcm_mcp.service.compaction import summarized
 from lcm_mcp.summarizers.ladder import shown_tokens
-from lcm_mcp.tokens import Size, utf8_length
+from lcm_mcp.tokens import BYTES_PER_TOKEN, Size, utf8_length
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import Json
@@ -36,7 +36,7 @@ from lcm_mcp.transcript.path import Path
 UNKNOWN_DIGITS_TOKENS = 2
 """How much longer a header may have been taken while the node had no number yet."""
 LEAST_LEAF_TOKENS = 256
-STUB_TOKENS = 200
+STUB = "s" * 200 * BYTES_PER_TOKEN
 
 
 # --- laws 1 and 2
@@ -230,35 +230,52 @@ def holds_fit(view: View) -> None:
     assert any(note.startswith("Over the window") and str(window) in note for note in view.notes)
 
 
-async def least_tokens(service: Service, key: str, active: Sequence[Told]) -> int:
-    """What the newest unit weighs with the least history there could be before it.
+async def holds_limit(
+    service: Service, key: str, active: Sequence[Told], view: View, *, settled: bool
+) -> None:
+    """Law 7: limited only where the newest unit, the preamble and the least history there could be before it
+    exceed the window.
 
-    That is every node standing before it at its shortest, and what could be a leaf as a stub; less than
-    a leaf's worth of rows stays as it is.
+    The least history is every node at its shortest (settled: all in one, while neighbours of one depth are
+    left to condense), and what could be a leaf as a stub; less than a leaf's worth of rows stays as it is.
+    The newest unit begins with the tail where a late result joined it with rows before.
     """
-    newest = newest_unit(active)
-    standing = await service.work.store.read(_standing_before, key, active[newest].seq)
-    covered = standing[-1][1] if standing else 0
-    blocks = [text for text, _ in standing]
-    loose = [row for row in active[:newest] if row.seq > covered]
+    start = newest_unit(active)
+    if view.cut is not None:
+        start = max(start, [row.ref for row in active].index(view.tail[0]))
+    standing = await service.work.store.read(_standing_before, key, active[start].seq)
+    covered = standing[-1].last if standing else 0
+    blocks = [node.shortest for node in standing]
+    if settled and any(one.depth == other.depth < MAX_DEPTH for one, other in pairwise(standing)):
+        blocks = [STUB]
+    loose = [row for row in active[:start] if row.seq > covered]
     if weight(loose).tokens >= LEAST_LEAF_TOKENS:
-        loose, blocks = [], [*blocks, "s" * STUB_TOKENS * 4]
+        loose, blocks = [], [*blocks, STUB]
     history = Size(bytes=utf8_length(fence_history(blocks)), inputs=1) if blocks else Size()
-    return (weight([*loose, *active[newest:]]) + history).tokens
+    least = view.preamble + (weight([*loose, *active[start:]]) + history).tokens
+    assert least > (view.observation.window_tokens or 0)
 
 
-def _standing_before(db: apsw.Connection, key: str, seq: int) -> list[tuple[str, int]]:
-    """The frontier before a row: each node's shortest block and last row."""
+@dataclass(frozen=True, slots=True)
+class _Standing:
+    """A node of a frontier, and its shortest block."""
+
+    depth: int
+    last: int
+    shortest: str
+
+
+def _standing_before(db: apsw.Connection, key: str, seq: int) -> list[_Standing]:
+    """The frontier before a row."""
     session = sessions.find_by_key(db, key)
     assert session is not None
     path = Path(db, session.id, session.leaf)
-    shown = [
-        (summarized(db, session.id, node), node.last)
-        for node in frontier(db, session.id, path, path.before(Seq(seq)))
-    ]
-    return [
-        (min((block(node, "stub"), block(node, "primary")), key=utf8_length), last) for node, last in shown
-    ]
+    found: list[_Standing] = []
+    for node in frontier(db, session.id, path, path.before(Seq(seq))):
+        shown = summarized(db, session.id, node)
+        shortest = min(block(shown, "stub"), block(shown, "primary"), key=utf8_length)
+        found.append(_Standing(node.depth, node.last, shortest))
+    return found
 
 
 async def holds_shrink(service: Service, key: str, active: Sequence[Told]) -> None:

@@ -15,8 +15,24 @@ from pathlib import Path
 import anyio
 import pytest
 from asking import prepared
-from histories import Deed, Mood, Scripted, all_settings, deeds, entry, moods, requests, usual_windows
-from hypothesis import HealthCheck, given, note, settings
+from histories import (
+    Deed,
+    Entry,
+    Mood,
+    Prepare,
+    Scripted,
+    all_settings,
+    crossed_rounds,
+    deeds,
+    entry,
+    late_call,
+    late_result,
+    moods,
+    requests,
+    usual_windows,
+    work_done,
+)
+from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 from world import Counted, World, opened
 
@@ -87,8 +103,32 @@ def test_every_law_holds_after_every_deed_of_a_random_history(history: History) 
         anyio.run(partial(live, history, Path(folder)))
 
 
+def sent(entries: list[Entry], preamble: int = 200) -> Prepare:
+    return Prepare(entries, "usual", preamble, "auto", None, "messages")
+
+
+LATE_RESULT_ACROSS_A_CUT = History(
+    window=3000,
+    settings={},
+    moods=["fails", "joined"],
+    fallback=False,
+    deeds=[
+        sent(late_call(22)),
+        sent(late_result(11)),
+        sent(late_call(44)),
+        sent(crossed_rounds(2), preamble=1500),
+        sent(work_done(2, 12), preamble=0),
+        sent(late_call(18), preamble=0),
+        sent(work_done(1, 25), preamble=0),
+        sent(late_result(24)),
+    ],
+)
+"""The newest unit then begins before the tail of the cut in force; that tail could still be shown with less."""
+
+
 @laws(15)
 @given(history=histories(some(requests, 8, 20)))
+@example(LATE_RESULT_ACROSS_A_CUT)
 def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(
     history: History,
 ) -> None:

@@ -30,12 +30,12 @@ from lawbook import (
     holds_everything_once,
     holds_fit,
     holds_headers,
+    holds_limit,
     holds_memory,
     holds_order,
     holds_pairs,
     holds_prefix,
     holds_shrink,
-    least_tokens,
 )
 from told import Told, pairs, told, weight
 
@@ -163,49 +163,80 @@ class World:
         return report.rows_added, report.duplicates, report.conflicts
 
     async def prepare(self, deed: Prepare) -> None:
-        query = PrepareQuery(
+        self.tell([parse_entry(made, n) for n, made in enumerate(deed.entries)])
+        self.strategy = deed.strategy or self.strategy
+        before, calls = self.shown_now(), self.calls
+        query = self.query(deed, before)
+        view = await prepared(self.service, query)
+        tokens_before = view.preamble + before.tokens
+        assert view.observation.tokens_before == tokens_before
+        may = deed.compact != "never" and self.strategy == "lcm" and bool(self.active)
+        if may and self.due(deed, view, tokens_before):
+            await self.check_compacted(query, view, tokens_before)
+        else:
+            assert self.calls == calls
+            assert view.cut == (self.cut if self.strategy == "lcm" else None)
+            assert (view.observation.done, view.observation.regime) == (None, "passive")
+            assert view.status in ("not_needed", "limited", "unknown_window")
+        holds_fit(view)
+
+    def query(self, deed: Prepare, before: Size) -> PrepareQuery:
+        return PrepareQuery(
             session=KEY,
             append=deed.entries,
             strategy=deed.strategy,
-            window_tokens=self.window if deed.window == "usual" else deed.window,
+            window_tokens=self.window_of(deed, deed.preamble + before.tokens),
             preamble_tokens=None if deed.system else deed.preamble,
             system=deed.system,
             tools=[{"name": "Bash", "input_schema": {}}] if deed.system else (),
             format=deed.format,
             compact=deed.compact,
         )
-        self.tell([parse_entry(made, n) for n, made in enumerate(deed.entries)])
-        self.strategy = deed.strategy or self.strategy
-        before, calls = self.shown_now(), self.calls
-        view = await prepared(self.service, query)
-        before_tokens = view.preamble + before.tokens
-        assert view.observation.tokens_before == before_tokens
-        trigger = view.observation.trigger_tokens
-        due = trigger is not None and (before_tokens >= trigger or deed.compact == "force")
-        may = deed.compact != "never" and self.strategy == "lcm" and bool(self.active)
-        if not (due and may):
-            assert self.calls == calls
-            assert view.cut == (self.cut if self.strategy == "lcm" else None)
-            assert view.observation.done is None
-        if view.cut not in (None, self.cut):
-            assert view.tokens < before_tokens
-            assert (await self.repeated(query, view)) or view.status == "failed" or self.stalls(view)
-        holds_fit(view)
-        if view.status == "limited" and may:
-            least = await least_tokens(self.service, KEY, self.active)
-            assert view.preamble + least > (view.observation.window_tokens or 0)
-        assert view.status != "failed" or (self.may_fail and due and may)
 
-    async def repeated(self, query: PrepareQuery, view: View) -> bool:
-        """Law 10: the same compaction again, finished before, changes nothing."""
+    def window_of(self, deed: Prepare, tokens: int) -> int | None:
+        """The window in tokens; at and below the edge are the two whose triggers part the present size."""
+        at_edge = max(1, tokens * 100 // self.trigger_percent)
+        match deed.window:
+            case "usual":
+                return self.window
+            case "at the edge":
+                return at_edge
+            case "below the edge":
+                return at_edge + 1
+            case _:
+                return deed.window
+
+    def due(self, deed: Prepare, view: View, tokens: int) -> bool:
         window = view.observation.window_tokens
-        if view.status == "failed" or self.stalls(view):
-            return False
-        before = await dump(self.service)
-        again = await prepared(self.service, replace(query, append=(), window_tokens=window))
-        assert again.prepared == view.prepared
+        over = window is not None and tokens * 100 >= window * self.trigger_percent
+        return window is not None and (over or deed.compact == "force")
+
+    @property
+    def trigger_percent(self) -> int:
+        return self.settings.get("lcm.triggerPercent", 90)
+
+    async def check_compacted(self, query: PrepareQuery, view: View, tokens_before: int) -> None:
+        """What a compaction that was due has come to."""
+        assert (view.observation.done is None, view.observation.regime) == (False, "blocking")
+        if view.cut not in (None, self.cut):
+            assert view.tokens < tokens_before
+        else:
+            assert view.tokens == tokens_before
+        if view.status == "failed":
+            assert self.may_fail
+            return
+        if self.steady or not self.stalls(view):
+            await self.repeat(query, view)
+        if view.status == "limited":
+            await holds_limit(self.service, KEY, self.active, view, settled=self.steady)
+
+    async def repeat(self, query: PrepareQuery, view: View) -> None:
+        """Law 10: the same compaction again, finished before, changes nothing."""
+        before, calls = await dump(self.service), self.calls
+        again = replace(query, append=(), window_tokens=view.observation.window_tokens)
+        assert (await prepared(self.service, again)).prepared == view.prepared
         await same(self.service, before)
-        return True
+        assert self.calls == calls or self.stalls(view)
 
     def stalls(self, view: View) -> bool:
         """A stalled condensation may find a summarizer in another mood the next time."""
