@@ -123,7 +123,7 @@ LATE_RESULT_ACROSS_A_CUT = History(
         sent(late_result(24)),
     ],
 )
-"""The newest unit then begins before the tail of the cut in force; that tail could still be shown with less."""
+"""The newest unit begins before the tail of the cut in force, which could be shown with less before it."""
 
 
 @laws(15)
