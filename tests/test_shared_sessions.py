@@ -10,7 +10,6 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -260,14 +259,12 @@ sys.exit(code)
 """Runs a command and says on stderr how many KB of memory it took at most."""
 
 
-def test_three_compactions_imports_with_its_counted_figures_in_seconds_and_little_memory(
+def test_three_compactions_imports_with_its_counted_figures_and_little_memory(
     tmp_path: Path,
 ) -> None:
     command = [sys.executable, "-c", WATCHED, sys.executable, "-m", "lcm_mcp", "--db", str(tmp_path / "a")]
     file = str(DATA / "three-compactions.jsonl")
-    started = time.monotonic()
     done = subprocess.run([*command, "import", "--json", file], capture_output=True, check=True)
-    assert time.monotonic() - started < 10
     assert int(done.stderr.split()[-1]) < 200 * 1024
     said = done.stdout
     report = json.loads(said)["files"][0]["report"]
