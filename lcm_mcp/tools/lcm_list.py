@@ -48,10 +48,10 @@ def _line(node: NodeLine) -> str:
 def _covered(page: NodePage) -> str:
     if page.covered_end is None:
         return f"Nothing is summarized yet; the session ends at {page.leaf or 'no row'}."
-    rest = (
-        "" if page.covered_end == page.leaf else f"; lcm_expand {page.covered_end}..{page.leaf} has the rest"
-    )
-    return f"Summarized up to {page.covered_end} of {page.leaf}{rest}."
+    if page.covered_end == page.leaf:
+        return f"Summarized up to its last row, {page.leaf}."
+    onward = f"lcm_expand {page.covered_end}..{page.leaf} goes on from there"
+    return f"Summarized up to {page.covered_end} of {page.leaf}; {onward}."
 
 
 def _render(page: NodePage) -> str:
