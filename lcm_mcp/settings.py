@@ -10,6 +10,7 @@ then the key in capitals with an underscore at each dot and hump. Underscores ma
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -58,11 +59,34 @@ def _whole(value: object) -> object:
 
 
 def _located(value: object) -> object:
-    return Path(value).expanduser().absolute() if isinstance(value, str | Path) else value
+    if not isinstance(value, str | Path) or str(value) in ("", ".") or "\0" in str(value):
+        raise ValueError("it should be the path of a file")
+    return _at_home(value).absolute()
 
 
+def _at_home(path: str | Path) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ValueError("it should start at a home folder that exists, or at none") from None
+
+
+def _switch(value: object) -> object:
+    # Only text is read generously: an environment has nothing else, JSON has true and false.
+    switched = _SWITCHES.get(value.strip().lower()) if isinstance(value, str) else value
+    if not isinstance(switched, bool):
+        raise ValueError(f"it should be true or false, as text one of {', '.join(_SWITCHES)}")
+    return switched
+
+
+_SWITCHES = {
+    **dict.fromkeys(("true", "1", "yes", "on"), True),
+    **dict.fromkeys(("false", "0", "no", "off"), False),
+}
 _Whole = Annotated[int, BeforeValidator(_whole)]
+_Size = Annotated[_Whole, Field(ge=1, le=1_000_000_000)]
 _Percent = Annotated[_Whole, Field(gt=0, lt=100)]
+_Switch = Annotated[bool, BeforeValidator(_switch)]
 _Located = Annotated[Path, BeforeValidator(_located)]
 
 _SHAPE = ConfigDict(
@@ -70,26 +94,58 @@ _SHAPE = ConfigDict(
 )
 
 
+class RollingSettings(BaseModel):
+    """The rolling strategy's line; percentages are of the context window, sizes are estimated tokens."""
+
+    model_config = _SHAPE
+
+    context_window_tokens: _Size | None = None
+    trigger_percent: _Percent = 90
+    tail_percent: _Percent = 25
+    split_oversized_unit: _Switch = False
+
+    @model_validator(mode="after")
+    def _room(self) -> RollingSettings:
+        _below({"rolling.tailPercent": self.tail_percent}, "rolling.triggerPercent", self.trigger_percent)
+        return self
+
+
 class LcmSettings(BaseModel):
     """The lcm strategy's line; percentages are of the context window, sizes are estimated tokens."""
 
     model_config = _SHAPE
 
-    context_window_tokens: Annotated[_Whole, Field(ge=1)] | None = None
+    context_window_tokens: _Size | None = None
     trigger_percent: _Percent = 90
+    swap_percent: _Percent | None = None
     tail_percent: _Percent = 25
     summary_percent: _Percent = 10
-    leaf_chunk_tokens: Annotated[_Whole, Field(ge=512)] = 6000
-    leaf_target_tokens: Annotated[_Whole, Field(ge=64)] = 768
+    leaf_chunk_tokens: Annotated[_Size, Field(ge=512)] = 6000
+    leaf_target_tokens: Annotated[_Size, Field(ge=64)] = 768
+    split_oversized_unit: _Switch = False
+
+    @property
+    def swap(self) -> int:
+        """Where compaction begins, in percent of the window; unset it is the trigger: nothing ahead of it."""
+        return self.trigger_percent if self.swap_percent is None else self.swap_percent
 
     @model_validator(mode="after")
-    def _room(self) -> LcmSettings:
-        if self.tail_percent + self.summary_percent >= self.trigger_percent:
+    def _order(self) -> LcmSettings:
+        if self.swap > self.trigger_percent:
             raise ValueError(
-                f"tailPercent {self.tail_percent} + summaryPercent {self.summary_percent} must stay below "
-                f"triggerPercent {self.trigger_percent}, or a compaction could not end under its own trigger"
+                f"lcm.swapPercent {self.swap} must not be above lcm.triggerPercent {self.trigger_percent}, "
+                "or requests would wait before the work ahead of them had begun"
             )
         return self
+
+
+def _below(parts: Mapping[str, int], name: str, line: int) -> None:
+    """Raises ValueError where the parts that a compaction leaves standing reach the line that starts it."""
+    if sum(parts.values()) >= line:
+        written = " + ".join(f"{key} {value}" for key, value in parts.items())
+        raise ValueError(
+            f"{written} must stay below {name} {line}, or a compaction could not end below where it starts"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +164,24 @@ class Settings(BaseModel):
 
     db: _Located = Field(default_factory=default_db)
     session: Annotated[str, Field(min_length=1)] | None = None
-    strategy: Literal["lcm", "none"] = "lcm"
-    fold_imports: bool = True
+    strategy: Literal["rolling", "lcm", "none"] = "rolling"
+    fold_imports: _Switch = True
+    large_file_chars: _Size = 32_000
+    pinned_rows_percent: Annotated[_Whole, Field(ge=0, lt=100)] = 2
+    rolling: RollingSettings = Field(default_factory=RollingSettings)
     lcm: LcmSettings = Field(default_factory=LcmSettings)
 
     _origins: dict[str, Origin] = PrivateAttr(default_factory=dict[str, Origin])
+
+    @model_validator(mode="after")
+    def _room(self) -> Settings:
+        rolling, lcm, pins = self.rolling, self.lcm, {"pinnedRowsPercent": self.pinned_rows_percent}
+        tail = {"rolling.tailPercent": rolling.tail_percent}
+        _below(tail | pins, "rolling.triggerPercent", rolling.trigger_percent)
+        kept = {"lcm.tailPercent": lcm.tail_percent, "lcm.summaryPercent": lcm.summary_percent}
+        line = "lcm.triggerPercent" if lcm.swap_percent is None else "lcm.swapPercent"
+        _below(kept | pins, line, lcm.swap)
+        return self
 
     @property
     def origins(self) -> dict[str, Origin]:
@@ -181,7 +250,10 @@ def load_settings(
 
 def _from_file(variables: Mapping[str, str]) -> dict[str, object]:
     named = variables.get(FILE_VARIABLE)
-    path = Path(named).expanduser() if named else default_file()
+    try:
+        path = _at_home(named) if named else default_file()
+    except ValueError as error:
+        raise SettingsError(f"{FILE_VARIABLE} cannot be {_shown(named)}: {error}.") from None
     try:
         written: object = orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except FileNotFoundError:
@@ -221,10 +293,19 @@ def _from_environment(variables: Mapping[str, str]) -> dict[str, object]:
 def _refuse_unknown(names: Iterable[str], allowed: Iterable[str], where: str) -> None:
     known = list(allowed)
     for name in names:
+        if name in _GROUPS:
+            raise SettingsError(f"{name} in {where} is a group of settings and must hold a JSON object.")
         if name not in known:
-            close = get_close_matches(name, known, 1, 0.75)
-            meant = f" Did you mean {close[0]}?" if close else ""
-            raise SettingsError(f"{name} in {where} is no setting.{meant} Allowed: {', '.join(known)}.")
+            grouped = {form for group in _GROUPS for form in _in_group(group, name)}
+            close = [key for key in known if key in grouped] or get_close_matches(name, known, 1, 0.75)
+            meant = f" Did you mean {' or '.join(close)}?" if close else ""
+            shown = _shown(name).strip('"')
+            raise SettingsError(f"{shown} in {where} is no setting.{meant} Allowed: {', '.join(known)}.")
+
+
+def _in_group(group: str, name: str) -> tuple[str, str]:
+    """A name that lacks its group with it, as a key and as a variable."""
+    return f"{group}.{name}", f"{_PREFIX}{group.upper()}_{name.removeprefix(_PREFIX)}"
 
 
 def _flat(written: Mapping[str, object]) -> dict[str, object]:
@@ -253,11 +334,19 @@ def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
     fault = error.errors(include_url=False)[0]
     key = ".".join(part for part in fault["loc"] if isinstance(part, str) and part in _parts())
     message = re.sub(r"^(Value error, |(Input|String) (?=should))", "", fault["msg"])
-    if key in _GROUPS:
-        return f"{key}: {message}."
+    if fault["type"].startswith("int_"):
+        message = "should be a whole number"
+    if key not in KEYS:
+        return f"{message}."  # a rule between settings, which names them; the input is all of them
     source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
     where = source.get(origins.get(key, "default"), "the default")
-    return f"{key} cannot be {fault['input']!r} (from {where}): it {message.removeprefix('it ')}."
+    return f"{key} cannot be {_shown(fault['input'])} (from {where}): it {message.removeprefix('it ')}."
+
+
+def _shown(value: object) -> str:
+    """A faulty value as JSON writes it, on one line and never long."""
+    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
+    return text if len(text) <= 80 else f"{text[:80]}…"
 
 
 def _parts() -> set[str]:
