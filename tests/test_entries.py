@@ -25,6 +25,12 @@ def test_a_neutral_entry_is_read_with_its_identity_and_time() -> None:
     assert parse_entry(entry, 0) == Draft("user", (Text("hi"),), entry_id="e-1", at=1_768_262_439_236)
 
 
+@pytest.mark.parametrize(("value", "pinned"), [(True, True), (False, False), (None, False)])
+def test_an_entry_may_say_whether_it_is_pinned(value: bool | None, pinned: bool) -> None:
+    entry = {"role": "user", "content": "never touch prod", "pin": value}
+    assert parse_entry(entry, 0) == Draft("user", (Text("never touch prod"),), pin=pinned)
+
+
 def test_an_anthropic_response_is_accepted_whole_and_its_id_names_the_message() -> None:
     message = {
         "id": "msg_1",
@@ -115,7 +121,9 @@ WRONG: list[tuple[object, str]] = [
     ({"role": "user", "content": "a", "colour": 1}, "unknown key colour"),
     ({"role": "user", "content": "a", "x": 1, "b": 2}, "unknown keys b, x"),
     ({"role": "user", "content": "a", "parent": "e1"}, "parent: not supported yet"),
-    ({"role": "user", "content": "a", "pin": True}, "pin: not supported yet"),
+    ({"role": "user", "content": "a", "pin": "true"}, "pin: it is a text, neither true nor false"),
+    ({"role": "user", "content": "a", "pin": 1}, "pin: it is a number, neither true nor false"),
+    ({"role": "user", "content": "a", "pin": []}, "pin: it is a list, neither true nor false"),
     ({"role": "user", "content": "a", "outcome_of": "e1"}, "outcome_of: not supported yet"),
     ({"role": "user", "content": "a", "at": "yesterday"}, "at: 'yesterday' is neither"),
     ({"role": "user", "content": "a", "at": True}, "at: True is neither"),
@@ -186,7 +194,7 @@ anything = st.recursive(
 )
 loose_entries = st.dictionaries(
     st.sampled_from(
-        ["role", "content", "entry_id", "at", "id", "name", "tool_calls", "tool_call_id", "type"]
+        ["role", "content", "entry_id", "at", "pin", "id", "name", "tool_calls", "tool_call_id", "type"]
     ),
     anything | st.sampled_from(["user", "assistant", "tool", "message"]),
 )

@@ -118,7 +118,27 @@ _FIRST: tuple[str, ...] = (
         PRIMARY KEY(session, n)) STRICT, WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST,)
+_ROLLING: tuple[str, ...] = (
+    # The provider and model last named for the session; cuts of rolling below rolling_from were dropped.
+    "ALTER TABLE session ADD COLUMN provider TEXT",
+    "ALTER TABLE session ADD COLUMN model TEXT",
+    "ALTER TABLE session ADD COLUMN rolling_from INTEGER NOT NULL DEFAULT 1",
+    # Rows that the owner wants quoted wherever a request no longer shows them.
+    """CREATE TABLE pin(
+        session INTEGER NOT NULL, seq INTEGER NOT NULL, pinned_at INTEGER NOT NULL,
+        PRIMARY KEY(session, seq),
+        FOREIGN KEY(session, seq) REFERENCES row(session, seq)) STRICT, WITHOUT ROWID""",
+    # What a preparation weighed (bytes, and tokens that no ratio changes) beside what its provider counted.
+    "ALTER TABLE observation ADD COLUMN model TEXT",
+    "ALTER TABLE observation ADD COLUMN bytes INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE observation ADD COLUMN fixed INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE observation ADD COLUMN input_tokens INTEGER",
+    "ALTER TABLE observation ADD COLUMN cached_tokens INTEGER",
+    "CREATE INDEX observation_by_prepared ON observation(session, prepared)",
+    "CREATE INDEX observation_measured ON observation(session, n) WHERE input_tokens IS NOT NULL",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

@@ -26,8 +26,19 @@ from lcm_mcp.transcript.model import ROLES, Draft, Json, Opaque, Part, Reasoning
 
 MAX_ID_CHARACTERS = 200
 
-_UNSUPPORTED = ("parent", "pin", "outcome_of")
-_OUR_KEYS = ("role", "content", "entry_id", "at", "message_id", "id", "name", "tool_calls", "tool_call_id")
+_UNSUPPORTED = ("parent", "outcome_of")
+_OUR_KEYS = (
+    "role",
+    "content",
+    "entry_id",
+    "at",
+    "pin",
+    "message_id",
+    "id",
+    "name",
+    "tool_calls",
+    "tool_call_id",
+)
 # Content that OpenAI and its imitators put beside `content`; each is kept as a part.
 _SIDE_KEYS = ("refusal", "audio", "annotations", "function_call")
 _REASONING_KEY = "reasoning_content"
@@ -133,6 +144,7 @@ def _draft(entry: Block) -> Draft:
         entry_id=_identity(entry, "entry_id"),
         message_id=response_id if message_id is None else message_id,
         at=_at(entry),
+        pin=_pin(entry),
     )
 
 
@@ -165,6 +177,13 @@ def _at(entry: Block) -> int | None:
     if at is None and value is not None:
         raise _Malformed(f"at: {_shown(value)} is neither an ISO 8601 time nor milliseconds since 1970")
     return at
+
+
+def _pin(entry: Block) -> bool:
+    value = entry.get("pin")
+    if value is None or isinstance(value, bool):
+        return value is True
+    raise _Malformed(f"pin: it is {_a_kind_of(value)}, neither true nor false")
 
 
 def _content(entry: Block) -> str | list[Json] | None:

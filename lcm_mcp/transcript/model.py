@@ -95,7 +95,8 @@ class Draft:
 
     entry_id is the source's own identity (None: the caller has none and a repeat is a new row);
     message_id is shared by the lines of one model message; at is milliseconds since 1970 UTC.
-    An inactive draft is kept and readable but stands off the active path.
+    An inactive draft is kept and readable but stands off the active path. A pinned one is marked to be
+    quoted later; the mark is no content, so it never tells two drafts apart.
     """
 
     role: Role
@@ -104,6 +105,7 @@ class Draft:
     message_id: str | None = None
     at: int | None = None
     active: bool = True
+    pin: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,15 @@ NATIVE = "native"
 Link = Literal["fork", "child"]
 
 _COLUMNS = """id, key, title, project, source, native_id, strategy, parent, link, opener,
-    leaf, next_seq, next_node, next_cut, active_at"""
+    leaf, next_seq, next_node, next_cut, active_at, provider, model"""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A session's own record; leaf is 0 while it has no row, times are milliseconds since 1970 UTC."""
+    """A session's own record; leaf is 0 while it has no row, times are milliseconds since 1970 UTC.
+
+    provider and model are those last named for a request.
+    """
 
     id: SessionId
     key: str
@@ -41,6 +44,8 @@ class Session:
     next_node: NodeId
     next_cut: CutId
     active_at: int
+    provider: str | None
+    model: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +121,28 @@ def complete(db: apsw.Connection, session: SessionId, title: str | None, project
     )
 
 
-def select_strategy(db: apsw.Connection, session: SessionId, strategy: str) -> None:
-    db.execute("UPDATE session SET strategy = ? WHERE id = ?", (strategy, session))
+def select_strategy(db: apsw.Connection, session: SessionId, strategy: str, *, drop_running: bool) -> None:
+    """Prepare the session with a strategy from now on; dropping the running summary of before where asked."""
+    db.execute(
+        "UPDATE session SET strategy = ?, rolling_from = iif(?, next_cut, rolling_from) WHERE id = ?",
+        (strategy, drop_running, session),
+    )
+
+
+def name_model(db: apsw.Connection, session: Session, provider: str | None, model: str | None) -> None:
+    """Note whom requests are for from now on; a change from one known before drops the running summary."""
+    other_model = _differs(session.model, model)
+    changed = other_model or _differs(session.provider, provider)
+    kept = provider if other_model else provider or session.provider  # a new model may be another provider's
+    db.execute(
+        """UPDATE session SET provider = ?, model = ?, rolling_from = iif(?, next_cut, rolling_from)
+            WHERE id = ?""",
+        (kept, model or session.model, changed, session.id),
+    )
+
+
+def _differs(known: str | None, named: str | None) -> bool:
+    return known is not None and named is not None and known != named
 
 
 @dataclass(frozen=True, slots=True)

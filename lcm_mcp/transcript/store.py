@@ -16,6 +16,7 @@ import apsw
 
 from lcm_mcp.ids import Seq, SessionId, TextId
 from lcm_mcp.tokens import Size
+from lcm_mcp.transcript import pins
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import (
     Image,
@@ -70,6 +71,8 @@ def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now
         found = _find_entry(db, session.id, entry)
         if found is None:
             head = _insert(db, session.id, next_seq, head, entry, now)
+            if entry.draft.pin:
+                pins.pin(db, session.id, next_seq, now)
             refs.append(next_seq)
             next_seq = Seq(next_seq + 1)
             continue

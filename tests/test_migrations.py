@@ -1,0 +1,59 @@
+"""An older file is brought up to date in place, with everything that is in it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+from asking import dump
+from stores import database, serving
+
+from lcm_mcp.service.requests import PrepareQuery
+
+_BACK_TO_FIRST = (
+    "DROP INDEX observation_by_prepared",
+    "DROP INDEX observation_measured",
+    *(
+        f"ALTER TABLE observation DROP COLUMN {name}"
+        for name in ("model", "bytes", "fixed", "input_tokens", "cached_tokens")
+    ),
+    "DROP TABLE pin",
+    *(f"ALTER TABLE session DROP COLUMN {name}" for name in ("provider", "model", "rolling_from")),
+)
+
+
+def as_the_first_version_wrote_it(path: Path) -> None:
+    """Take a file back to version 1: its tables, and cuts that know only nodes."""
+    with database(path) as db, db:
+        for statement in _BACK_TO_FIRST:
+            db.execute(statement)
+        for session, n, shape in list(db.execute("SELECT session, n, shape FROM cut")):
+            kept = orjson.loads(shape)
+            first = {key: kept[key] for key in ("nodes", "stalled", "grown")}
+            db.execute(
+                "UPDATE cut SET shape = ? WHERE session = ? AND n = ?", (orjson.dumps(first), session, n)
+            )
+        db.pragma("user_version", 1)
+
+
+async def test_a_file_of_the_first_version_shows_the_same_request_and_takes_all_that_is_new(
+    store_path: Path,
+) -> None:
+    shown = PrepareQuery("s", strategy="lcm", window_tokens=3000, compact="force")
+    async with serving(store_path) as service:
+        for turn in range(30):
+            entries = [
+                {"role": "user", "content": f"Do {turn}. " * 40},
+                {"role": "assistant", "content": "ok"},
+            ]
+            await service.append("s", entries)
+        before = await service.prepare(shown)
+        assert (before.status, before.prepared[:2]) == ("compacted", "c1")
+    as_the_first_version_wrote_it(store_path)
+    async with serving(store_path) as service:
+        after = await service.prepare(shown)
+        assert (after.prepared, after.messages) == (before.prepared, before.messages)
+        assert (await dump(service))["pin"] == []
+        assert (await service.pin(["e1"], "s")).changed == ("e1",)
+        assert (await service.prepare(PrepareQuery("s", strategy="rolling", window_tokens=2000))).prepared
+        assert (await service.doctor()).healthy
