@@ -5,12 +5,15 @@ from __future__ import annotations
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lcm_mcp.ids import Seq, TextId
 from lcm_mcp.summarizers.extractive import extract
 from lcm_mcp.summarizers.facts import COMMANDS, FOUND, REQUESTS, SAID, SEEN, Fact, Section, clip_list, parse
 from lcm_mcp.summarizers.model import Child, NodesSource, Request, RowsSource
-from lcm_mcp.tokens import TokenCount, text_tokens
+from lcm_mcp.summarizers.sentences import clip
+from lcm_mcp.tokens import TokenCount, text_tokens, utf8_length
 from lcm_mcp.transcript.model import Json, Part, Role, Row, Text, ToolCall, ToolResult
 
 Entry = tuple[Role, Part]
@@ -225,6 +228,18 @@ def test_a_list_is_cut_after_an_entry_and_counts_the_rest() -> None:
     )
     assert clip_list("x: aaaaaaaaaa, bbbbbbbbbb, cccccccccc, dddddddd (+4 more)", 48).endswith("(+6 more)")
     assert clip_list("x" * 100, 48).endswith("…")
+
+
+@given(
+    st.text("ab ., é漢…", max_size=60).filter(lambda text: "……" not in text),
+    st.lists(st.integers(4, 60), max_size=6),
+)
+def test_however_often_a_text_is_cut_it_ends_in_one_ellipsis(text: str, widths: list[int]) -> None:
+    for width in widths:
+        text = clip(text, width)
+        assert utf8_length(text) <= width
+        assert "……" not in text
+    assert clip("Then it went on... and on", 22) == "Then it went on…"
 
 
 def test_giant_outputs_of_every_kind_are_fine() -> None:

@@ -23,7 +23,15 @@ from lcm_mcp.summarizers.ladder import (
     source_text,
     truncate,
 )
-from lcm_mcp.summarizers.model import Answer, Child, NodesSource, Request, RowsSource, Summarizer
+from lcm_mcp.summarizers.model import (
+    Answer,
+    Child,
+    FoldSource,
+    NodesSource,
+    Request,
+    RowsSource,
+    Summarizer,
+)
 from lcm_mcp.tokens import TokenCount, text_tokens
 from lcm_mcp.transcript.model import Row
 
@@ -62,10 +70,16 @@ def row(seq: int, text: str) -> Row:
     return Row(Seq(seq), "user", 0, None, None, TextId(seq), text, ())
 
 
-def task(source_tokens: int = SOURCE_TOKENS, target: int = TARGET, text: str | None = None) -> Task:
+def task(
+    source_tokens: int = SOURCE_TOKENS,
+    target: int = TARGET,
+    text: str | None = None,
+    limit: int | None = None,
+) -> Task:
     rows = [row(n, of_tokens(source_tokens // 4, letter="wxyz"[n - 1])) for n in range(1, 5)]
     source = RowsSource(rows if text is None else [row(1, text)])
-    return Task(source, TokenCount(source_tokens), TokenCount(target), HEADER, "e1..e4")
+    hard = None if limit is None else TokenCount(limit)
+    return Task(source, TokenCount(source_tokens), TokenCount(target), HEADER, "e1..e4", hard)
 
 
 async def climbed(*chain: Summarizer, wanted: Task | None = None) -> Summary:
@@ -154,6 +168,44 @@ async def test_after_two_bad_answers_the_source_is_cut_mechanically(second: str)
     assert summarizer.levels == [1, 2]
 
 
+# --- the output budget
+
+
+async def test_an_answer_at_the_budget_is_taken_on_both_levels_and_one_just_over_it_climbs() -> None:
+    full, over = of_tokens(4 * TARGET), of_tokens(4 * TARGET) + "a"
+    for answers, level, text in (
+        ([full, DOWN], 1, full),
+        ([over, full], 2, full),
+        ([over, over], 3, None),
+    ):
+        found = await climbed(Scripted(answers))
+        assert found.primary.level == level
+        assert text is None or found.primary.text == text
+
+
+async def test_a_hard_limit_is_the_budget_of_both_levels() -> None:
+    full, over = of_tokens(TARGET), of_tokens(TARGET) + "a"
+    for answers, level in (([full], 1), ([over, full], 2), ([over, over], 3)):
+        summarizer = Scripted(answers)
+        found = await climbed(summarizer, wanted=task(limit=TARGET))
+        assert (found.primary.level, found.rich) == (level, None)
+        assert text_tokens(found.primary.text) <= TARGET
+        assert {(asked.target_tokens, asked.limit_tokens) for asked in summarizer.asked} == {(TARGET, TARGET)}
+
+
+async def test_a_text_within_a_hard_limit_is_not_asked_for_again_smaller() -> None:
+    summarizer = Scripted([of_tokens(390)])
+    found = await climbed(summarizer, wanted=task(limit=400))
+    assert (found.primary.text, found.rich, summarizer.levels) == (of_tokens(390), None, [1])
+
+
+async def test_within_a_hard_limit_an_answer_still_has_to_be_smaller_than_its_source() -> None:
+    summarizer = Scripted([of_tokens(295), of_tokens(120)])
+    found = await climbed(summarizer, wanted=task(source_tokens=300, target=500, limit=500))
+    assert [(asked.level, asked.limit_tokens) for asked in summarizer.asked] == [(1, 500), (2, 150)]
+    assert (found.primary.text, found.primary.level) == (of_tokens(120), 2)
+
+
 # --- calls that fail
 
 
@@ -208,17 +260,24 @@ def test_a_source_smaller_than_a_pointer_has_no_summary() -> None:
     assert truncate(task(source_tokens=20)) is None
 
 
-@given(st.text(max_size=4000), st.integers(1, 6000))
-def test_truncation_is_smaller_than_its_source_and_within_its_limit(text: str, source_tokens: int) -> None:
-    wanted = task(source_tokens, text=text)
+def test_a_limit_smaller_than_a_pointer_leaves_no_summary() -> None:
+    assert truncate(task(limit=10)) is None
+
+
+@given(st.text(max_size=4000), st.integers(1, 6000), st.none() | st.integers(1, 3000))
+def test_truncation_is_smaller_than_its_source_and_within_its_limit(
+    text: str, source_tokens: int, limit: int | None
+) -> None:
+    wanted = task(source_tokens, text=text, limit=limit)
     found = truncate(wanted)
     if found is None:
-        assert source_tokens <= 40
+        assert source_tokens <= 40 or (limit is not None and limit <= 20)
         return
+    assert limit is None or text_tokens(found.primary.text) <= limit
     assert found.primary.tokens < source_tokens
     assert TRUNCATED in found.primary.text
     if "\n" in found.primary.text:
-        assert found.primary.tokens <= min(TRUNCATED_TOKENS, source_tokens // 2)
+        assert found.primary.tokens <= min(TRUNCATED_TOKENS, source_tokens // 2, limit or TRUNCATED_TOKENS)
 
 
 # --- laws
@@ -232,11 +291,13 @@ ANSWERS = st.lists(
 )
 
 
-@given(ANSWERS, st.integers(64, 3000), st.integers(32, 400))
+@given(ANSWERS, st.integers(64, 3000), st.integers(32, 400), st.booleans())
 def test_whatever_is_answered_a_summary_says_something_and_is_smaller(
-    answers: list[str | SummarizerFailed], source_tokens: int, target: int
+    answers: list[str | SummarizerFailed], source_tokens: int, target: int, hard: bool
 ) -> None:
-    wanted = task(source_tokens, min(target, source_tokens // 2))
+    target = min(target, source_tokens // 2)
+    limit = target if hard else 4 * target
+    wanted = task(source_tokens, target, limit=target if hard else None)
     summarizer = Scripted(answers)
     try:
         found = anyio.run(climb, [summarizer], wanted)
@@ -249,7 +310,8 @@ def test_whatever_is_answered_a_summary_says_something_and_is_smaller(
         if tier is not None:
             assert tier.text.strip()
             assert tier.tokens == shown_tokens(HEADER, tier.text) < source_tokens
-            assert tier.level == 3 or text_tokens(tier.text) <= 4 * wanted.target
+            assert text_tokens(tier.text) <= limit or (tier.level == 3 and not hard)
+    assert not (hard and found.rich)
     if found.rich is not None:
         assert found.primary.tokens < found.rich.tokens
 
@@ -271,3 +333,16 @@ def test_a_source_of_summaries_is_cut_like_one_of_rows() -> None:
     assert found.primary.text.startswith("e1..e4: ppp")
     assert found.primary.text.endswith("qqq")
     assert "lcm_expand e1..e9" in found.primary.text
+
+
+def test_a_fold_is_cut_from_the_summaries_before_it_to_its_newest_row() -> None:
+    summary, rows = Child("e1..e4", of_tokens(600, "p")), [row(5, "then"), row(6, of_tokens(600, "q"))]
+    source = FoldSource([summary], rows)
+    assert source_text(source) == f"e1..e4: {summary.text}\n\ne5 user: then\n\ne6 user: {rows[1].text}"
+    assert source_text(FoldSource([], rows)) == source_text(RowsSource(rows))
+    assert source_text(FoldSource([summary], [])) == source_text(NodesSource([summary]))
+    found = truncate(Task(source, TokenCount(1200), TokenCount(200), HEADER, "e1..e6", TokenCount(200)))
+    assert found is not None
+    assert found.primary.text.startswith("e1..e4: ppp")
+    assert found.primary.text.endswith("qqq")
+    assert text_tokens(found.primary.text) <= 200

@@ -7,6 +7,7 @@ that no child told, so what a child had to leave out stays a number here.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -41,12 +42,20 @@ from lcm_mcp.summarizers.gleaning import (
 from lcm_mcp.summarizers.model import Child
 from lcm_mcp.summarizers.sentences import is_plan, sentences, weigh
 
+_ORNAMENT = re.compile(
+    r"^[ \t]{0,3}(?:#{1,6}[ \t].{0,200}|\*\*[^*\n]{1,200}\*\*:?[ \t]*|\[lcm:truncated\].*)$", re.MULTILINE
+)
+
 
 def glean_nodes(children: Sequence[Child]) -> Gleaned:
     """The facts of adjacent summaries, oldest first."""
-    read = [parse(child.text, child.span) or _prose(child) for child in children]
+    return merged([parse(child.text, child.span) or prose(child) for child in children])
+
+
+def merged(read: Sequence[Parsed]) -> Gleaned:
+    """What summaries, oldest first, say together."""
     facts = [fact for one in read for fact in one.facts]
-    merged = [
+    told = [
         *ranked_requests(_of(facts, REQUESTS)),
         *settled_files(fact for fact in facts if fact.section in (CHANGED, READ)),
         *_merged_outcomes(facts),
@@ -59,16 +68,19 @@ def glean_nodes(children: Sequence[Child]) -> Gleaned:
     unshown: Counter[str] = Counter()
     for one in read:
         unshown.update(one.unshown)
-    return Gleaned(tuple(merged), dict(unshown))
+    return Gleaned(tuple(told), dict(unshown))
 
 
 def _of(facts: Iterable[Fact], section: Section) -> list[Fact]:
     return [fact for fact in facts if fact.section == section]
 
 
-def _prose(child: Child) -> Parsed:
-    """A summary in a model's own words: its sentences, under the range it covers; it ends on the last."""
-    facts = [Fact(SAID, child.span, sentence) for sentence in sentences(child.text)]
+def prose(child: Child) -> Parsed:
+    """A summary in a model's own words: its sentences, under the range it covers; it ends on the last.
+
+    Headings are nothing told, nor is the pointer of a text that was cut mechanically.
+    """
+    facts = [Fact(SAID, child.span, sentence) for sentence in sentences(_ORNAMENT.sub("", child.text))]
     return Parsed((*facts[:-1], *(replace(fact, section=LAST) for fact in facts[-1:])), {})
 
 
@@ -88,16 +100,19 @@ def _merged_said(read: Sequence[Parsed]) -> Iterator[Fact]:
     """What children say; their mere plans stay spare."""
     said = [(child, fact) for child, one in enumerate(read) for fact in _telling(one, child == len(read) - 1)]
     needed = [(child, fact) for child, fact in said if not _is_aside(fact)]
-    asides = [replace(fact, rank=3.0, spare=True) for _, fact in said if _is_aside(fact)]
-    yield from sorted([*_in_turn(needed), *asides], key=lambda fact: row_of(fact.ref))
+    asides = [
+        fact if fact.spare else replace(fact, rank=3.0, spare=True) for _, fact in said if _is_aside(fact)
+    ]
+    yield from sorted([*_in_turn(needed, read), *asides], key=lambda fact: row_of(fact.ref))
 
 
 def _is_aside(fact: Fact) -> bool:
-    return is_plan(fact.text)
+    return fact.spare or is_plan(fact.text)
 
 
 def _merged_found(read: Sequence[Parsed]) -> Iterator[Fact]:
-    yield from _in_turn([(child, fact) for child, one in enumerate(read) for fact in _of(one.facts, FOUND)])
+    found = [(child, fact) for child, one in enumerate(read) for fact in _of(one.facts, FOUND)]
+    yield from _in_turn(found, read)
 
 
 def _merged_seen(facts: Sequence[Fact]) -> Iterator[Fact]:
@@ -108,14 +123,16 @@ def _merged_seen(facts: Sequence[Fact]) -> Iterator[Fact]:
         yield replace(fact, rank=bonus + (index + 1) / (len(latest) + 1), spare=True)
 
 
-def _in_turn(said: Sequence[tuple[int, Fact]]) -> Iterator[Fact]:
+def _in_turn(said: Sequence[tuple[int, Fact]], read: Sequence[Parsed]) -> Iterator[Fact]:
     """Every child's most telling sentences before any child's second best, so that none falls silent."""
-    weights = weigh([fact.text for _, fact in said])
-    places: Counter[int] = Counter()
+    weighed = weigh([fact.text for _, fact in said])
+    weights = [fact.rank or weight for (_, fact), weight in zip(said, weighed, strict=True)]
+    places = [0.0] * len(read)
     ranks = [0.0] * len(said)
     for at in sorted(range(len(said)), key=lambda at: (-weights[at], at)):
-        places[said[at][0]] += 1
-        ranks[at] = weights[at] / (1 + weights[at]) - places[said[at][0]]
+        child = said[at][0]
+        places[child] += 1 / read[child].turns
+        ranks[at] = weights[at] / (1 + weights[at]) - places[child]
     yield from (replace(said[at][1], rank=ranks[at]) for at in best(ranks))
 
 

@@ -1,9 +1,9 @@
 """The summarizer that needs no model: it quotes, it does not write.
 
-Facts come from rows (gleaning.py) or summaries (condensing.py) and are fitted into the target here: each
-section first gets its share of the page, what is left goes round again, and the least needed lines are
-left out and counted rather than all of them cut. The same source always gives the same text, within its
-target always; nothing is called or downloaded, and nothing can fail.
+Facts come from rows (gleaning.py), from summaries (condensing.py) or from both (rolling.py) and are fitted
+into the target here: each section first gets its share of the page, what is left goes round again, and
+the least needed lines are left out and counted rather than all of them cut. The same source always gives
+the same text, within its target always; nothing is called or downloaded, and nothing can fail.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from lcm_mcp.summarizers.facts import (
     split_path,
 )
 from lcm_mcp.summarizers.gleaning import Gleaned, glean_rows
-from lcm_mcp.summarizers.model import Answer, NodesSource, Request, RowsSource
+from lcm_mcp.summarizers.model import Answer, FoldSource, NodesSource, Request, RowsSource
+from lcm_mcp.summarizers.rolling import glean_fold
 from lcm_mcp.summarizers.sentences import clip
 from lcm_mcp.tokens import BYTES_PER_TOKEN, utf8_length
 
@@ -39,6 +40,8 @@ NAME = "extractive"
 THOROUGH_TOKENS = 768
 NARROWEST_BYTES = 84
 WIDEST_BYTES = 1600
+# A running summary may take so much even where it replaces less.
+SMALLEST_FOLD_BYTES = 512
 # A section whose share is not even a line waits until the needier ones had theirs.
 FIRST_LINE_BYTES = 48
 # How often the sections' shares are dealt: at last the whole page is open to whoever has something to say.
@@ -69,9 +72,10 @@ def extract(request: Request) -> str:
 
     The room is the target, and at level 1 THOROUGH_TOKENS where the limit allows so much more than the
     target that the ladder will keep this text beside a terse one.
-    Level 2 quotes half as much of each line and so tells more things more tersely. Empty only for a
-    source of no rows and no children.
+    Level 2 quotes half as much of each line and so tells more things more tersely. What replaces a running
+    summary never outgrows its source. Empty only for a source of no rows and no children.
     """
+    room = _room_tokens(request) * BYTES_PER_TOKEN
     match request.source:
         case RowsSource(rows=rows):
             gleaned = glean_rows(rows)
@@ -79,7 +83,12 @@ def extract(request: Request) -> str:
         case NodesSource(children=children):
             gleaned = glean_nodes(children)
             bare = f"{children[0].span} to {children[-1].span} hold no text." if children else ""
-    room = _room_tokens(request) * BYTES_PER_TOKEN
+        case FoldSource(children=children, rows=rows):
+            gleaned = glean_fold(children, rows)
+            spans = [*(child.span for child in children), *(f"e{row.seq}" for row in rows)]
+            bare = f"{spans[0]} to {spans[-1]} hold no text." if spans else ""
+            told = sum(utf8_length(one.text) for one in (*children, *rows))
+            room = min(room, max(told, SMALLEST_FOLD_BYTES))
     return _page(gleaned, room, request.level) if gleaned.facts else clip(bare, room)
 
 
@@ -246,4 +255,6 @@ def _left_out(gleaned: Gleaned, kept: Sequence[Fact]) -> dict[str, int]:
     counts = Counter(gleaned.unshown)
     counts.update(fact.section.title for fact in gleaned.facts if fact.section.title not in UNCOUNTED)
     counts.subtract(fact.section.title for fact in kept if fact.section.title not in UNCOUNTED)
-    return dict(counts)
+    return {
+        title: max(counts[title], gleaned.at_least.get(title, 0)) for title in (*counts, *gleaned.at_least)
+    }

@@ -18,6 +18,8 @@ from lcm_mcp.tokens import utf8_length
 
 ARROW = " ⇒ "
 ROOT = "Files in "
+# No quote is cut shorter than this for being brief.
+BRIEFEST_BYTES = 84
 # What Seen quotes out of a file, as against a note on it.
 QUOTED = "“"
 
@@ -52,7 +54,8 @@ class Fact:
     """One thing worth keeping. ref is its row or range ("" in Names), rank its need within its section.
 
     Higher ranks are kept longer; the order of a list of facts is the order in which they are shown.
-    A spare fact is told only where room is left beside all that are not.
+    A spare fact is told only where room is left beside all that are not; a brief one gets half of the
+    width that others get.
     """
 
     section: Section
@@ -60,14 +63,19 @@ class Fact:
     text: str
     rank: float = 0.0
     spare: bool = False
+    brief: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """What a summary in our form says; unshown counts, by section title, what it had to leave out."""
+    """What a summary in our form says; unshown counts, by section title, what it had to leave out.
+
+    turns is how many sentences it may say where each summary says one in turn.
+    """
 
     facts: tuple[Fact, ...]
     unshown: Mapping[str, int]
+    turns: int = 1
 
 
 _HEADING = re.compile(
@@ -102,6 +110,7 @@ def render(facts: Sequence[Fact], unshown: Mapping[str, int], width: int, root: 
 
 def line(fact: Fact, width: int) -> str:
     """A fact of a section that is not listed, as its line."""
+    width = min(width, max(width // 2, BRIEFEST_BYTES)) if fact.brief else width
     if fact.section == SEEN:
         return f"- {fact.ref} {clip_list(fact.text, width)}"
     return f"- {fact.ref} {clip_outcome(fact.text, width)}" if fact.ref else f"- {clip(fact.text, width)}"

@@ -8,8 +8,8 @@ signed. System rows are instructions, not history. Nothing here counts budgets.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from lcm_mcp.summarizers.calls import (
@@ -59,10 +59,14 @@ _TOLD = re.compile(r"the user said:\s*(.{1,2000})", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Gleaned:
-    """The facts of a source; unshown counts what summaries below already had to leave out."""
+    """The facts of a source; unshown counts what summaries below already had to leave out.
+
+    at_least is for what may have been left out more than once: the count is no less, but nothing is added.
+    """
 
     facts: tuple[Fact, ...]
-    unshown: dict[str, int]
+    unshown: Mapping[str, int]
+    at_least: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,15 @@ class Spoken:
     closing: bool = False
 
 
-def glean_rows(rows: Sequence[Row]) -> Gleaned:
-    """The facts of original rows, oldest first."""
+def glean_rows(rows: Sequence[Row], *, working: bool = False) -> Gleaned:
+    """The facts of original rows, oldest first.
+
+    Rows without any call are a talk, where nobody's words are requests, unless working says otherwise.
+    """
     done = _done(rows)
-    spoken = _mark_closings([said for row in rows if row.role != "system" and (said := _spoken(row)).text])
-    working = bool(done) or any(isinstance(part, ToolResult) for row in rows for part in row.parts)
+    spoken = _mark_closings([said for row in rows if row.role != "system" and (said := words_of(row)).text])
+    called = bool(done) or any(isinstance(part, ToolResult) for row in rows for part in row.parts)
+    working = working or called
     facts = [
         *(_requests(spoken, rows) if working else ()),
         *_files(done),
@@ -113,7 +121,8 @@ def _done(rows: Sequence[Row]) -> list[Done]:
     return done
 
 
-def _spoken(row: Row) -> Spoken:
+def words_of(row: Row) -> Spoken:
+    """What a row says, its text empty where it says nothing."""
     text = "\n".join(part.text for part in row.parts if isinstance(part, Text)).strip()
     text = _without_harness(text).strip() if row.role == "user" else text
     return Spoken(f"e{row.seq}", row.role, text if clean(text[:QUOTE_BYTES]) else "")

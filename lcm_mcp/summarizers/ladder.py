@@ -15,7 +15,15 @@ from typing import Final, Literal, assert_never
 from lcm_mcp.dag.model import Summary, Tier
 from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.projection.labels import escape_history
-from lcm_mcp.summarizers.model import Answer, NodesSource, Request, RowsSource, Source, Summarizer
+from lcm_mcp.summarizers.model import (
+    Answer,
+    FoldSource,
+    NodesSource,
+    Request,
+    RowsSource,
+    Source,
+    Summarizer,
+)
 from lcm_mcp.tokens import BYTES_PER_TOKEN, TokenCount, text_tokens
 from lcm_mcp.transcript.sealing import readable
 
@@ -30,13 +38,18 @@ TRUNCATED: Final = "[lcm:truncated]"
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One summary that is wanted: source_tokens as the source is shown, span such as e104..e238."""
+    """One summary that is wanted: source_tokens as the source is shown, span such as e104..e238.
+
+    limit is the output budget, in tokens of the bare text, where it is not LIMIT_FACTOR targets. It is a
+    hard one, so every level keeps it and a text within it is not asked for again, smaller.
+    """
 
     source: Source
     source_tokens: TokenCount
     target: TokenCount
     header: str
     span: str
+    limit: TokenCount | None = None
 
 
 def shown_block(header: str, text: str) -> str:
@@ -50,27 +63,32 @@ def shown_tokens(header: str, text: str) -> TokenCount:
 
 
 async def climb(chain: Sequence[Summarizer], task: Task) -> Summary | None:
-    """Summarize a source; None where not even a pointer is smaller than it.
+    """Summarize a source; None where not even a pointer is smaller than it and within its limit.
 
     Raises SummarizerFailed where no summarizer of the chain can be called.
     """
-    limit = TokenCount(LIMIT_FACTOR * task.target)
-    first = await _ask(chain, task, 1, task.target, limit)
+    limit = TokenCount(LIMIT_FACTOR * task.target) if task.limit is None else task.limit
+    target = TokenCount(min(task.target, limit))
+    first = await _ask(chain, task, 1, target, limit)
     if _accepted(task, first, limit):
         return await _maybe_smaller(chain, task, first)
     smaller_limit = limit
     if shown_tokens(task.header, first.text) >= task.source_tokens:
         smaller_limit = TokenCount(min(limit, task.source_tokens // 2))
-    second = await _ask(chain, task, 2, TokenCount(min(task.target, smaller_limit)), smaller_limit)
+    second = await _ask(chain, task, 2, TokenCount(min(target, smaller_limit)), smaller_limit)
     if _accepted(task, second, smaller_limit):
         return Summary(_tier(task, second.text, 2, second.model))
     return truncate(task)
 
 
 def truncate(task: Task) -> Summary | None:
-    """Level 3: the source's beginning and end with a pointer between, or the pointer alone."""
+    """Level 3: the source's beginning and end with a pointer between, or the pointer alone.
+
+    None where not even that is smaller than the source and within the task's limit.
+    """
     pointer = f"{TRUNCATED} lcm_expand {task.span} gives these rows word for word."
-    most = min(TRUNCATED_TOKENS, task.source_tokens // 2)
+    limit = task.source_tokens if task.limit is None else task.limit
+    most = min(TRUNCATED_TOKENS, task.source_tokens // 2, limit)
     room = most - shown_tokens(task.header, f"\n{pointer}\n")
     texts = [pointer]
     if room > 0:
@@ -79,7 +97,7 @@ def truncate(task: Task) -> Summary | None:
         end = _end(source, int(room * END_SHARE) * BYTES_PER_TOKEN)
         texts.insert(0, f"{head}\n{pointer}\n{end}")
     for text in texts:
-        if shown_tokens(task.header, text) < task.source_tokens:
+        if shown_tokens(task.header, text) < task.source_tokens and text_tokens(text) <= limit:
             return Summary(_tier(task, text, 3, "truncation"))
     return None
 
@@ -91,6 +109,9 @@ def source_text(source: Source) -> str:
             return "\n\n".join(f"e{row.seq} {row.role}: {row.text}" for row in rows)
         case NodesSource(children):
             return "\n\n".join(f"{child.span}: {child.text}" for child in children)
+        case FoldSource(children, rows):
+            parts = (NodesSource(children), RowsSource(rows))
+            return "\n\n".join(text for text in map(source_text, parts) if text)
         case _:
             assert_never(source)
 
@@ -121,7 +142,7 @@ async def _maybe_smaller(chain: Sequence[Summarizer], task: Task, first: Answer)
     """One pass to make a long answer terse; the thorough text is kept beside the terse one."""
     thorough = _tier(task, first.text, 1, first.model)
     goal = TokenCount(SMALLER_FACTOR * task.target)
-    if text_tokens(first.text) <= goal:
+    if task.limit is not None or text_tokens(first.text) <= goal:
         return Summary(thorough)
     try:
         second = await _ask(chain, task, 2, task.target, goal)

@@ -38,7 +38,16 @@ class NodesSource:
     children: Sequence[Child]
 
 
-Source = RowsSource | NodesSource
+@dataclass(frozen=True, slots=True)
+class FoldSource:
+    """What a running summary is replaced from: summaries of what came before (possibly none), then the
+    rows after them (possibly none, but not both), all oldest first."""
+
+    children: Sequence[Child]
+    rows: Sequence[Row]
+
+
+Source = RowsSource | NodesSource | FoldSource
 
 
 @dataclass(frozen=True, slots=True)

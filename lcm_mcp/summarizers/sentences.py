@@ -74,7 +74,9 @@ def clip(text: str, limit_bytes: int) -> str:
     room = max(1, limit_bytes - len(ELLIPSIS.encode()))
     head = text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore")
     blank = head.rfind(" ", len(head) * 3 // 4)
-    return (head if blank < 0 else head[:blank]).rstrip(" ,;:([{") + ELLIPSIS
+    # What was cut before may end in an ellipsis of its own just here.
+    head = (head if blank < 0 else head[:blank]).rstrip(f" ,;:([{{{ELLIPSIS}")
+    return (head.rstrip(".") if head.endswith("..") else head) + ELLIPSIS
 
 
 def sentences(text: str) -> Iterator[str]:
