@@ -49,5 +49,6 @@ def talk(turns: int, filler: str = "the harbour of Kyrenia ") -> list[dict[str, 
 async def folded(service: Service, key: str = "harbour", **options: Any) -> None:
     """A session with summaries in it."""
     await call(service, "lcm_append", session=key, entries=talk(TURNS, **options))
-    done = await call(service, "prepare_context", session=key, compact="force", window_tokens=4000)
+    prepare = {"strategy": "lcm", "compact": "force", "window_tokens": 4000}
+    done = await call(service, "prepare_context", session=key, **prepare)
     assert done.structured["status"] == "compacted", done.text

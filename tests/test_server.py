@@ -3,91 +3,22 @@
 from __future__ import annotations
 
 import http.client
-import re
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Any, Literal, cast
 
 import anyio
 import pytest
+from connecting import ERAS, TRANSPORTS, Era, Transport, answered, asked, command, connected, serving, text
 from harbour import memory, talk
-from mcp import Client, StdioServerParameters
+from mcp import Client
 from mcp.client.sse import sse_client
 from mcp.shared.exceptions import MCPError
-from mcp_types import CallToolResult, TextContent
 
 from lcm_mcp import server
+from lcm_mcp.server import limits
 from lcm_mcp.service import Service, reading
 from lcm_mcp.tools import TOOLS
-
-Era = Literal["auto", "legacy"]
-Transport = Literal["memory", "stdio", "sse", "http"]
-ERAS: tuple[Era, ...] = ("auto", "legacy")
-TRANSPORTS: tuple[Transport, ...] = ("memory", "stdio", "sse", "http")
-
-
-def command(db: Path, *arguments: str) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "lcm_mcp", "--db", str(db), "serve", *arguments]
-
-
-@contextmanager
-def serving(db: Path) -> Generator[tuple[int, subprocess.Popen[str]]]:
-    """A server over HTTP in a process of its own, and its port."""
-    with subprocess.Popen(
-        command(db, "--transport", "http", "--port", "0"), stderr=subprocess.PIPE, text=True
-    ) as running:
-        assert running.stderr is not None
-        told = running.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/mcp", told)
-        try:
-            assert found is not None, told + running.stderr.read()
-            yield int(found[1]), running
-        finally:
-            running.kill()
-
-
-@asynccontextmanager
-async def connected(transport: Transport, era: Era, db: Path) -> AsyncGenerator[Client]:
-    match transport:
-        case "memory":
-            async with memory(db) as service, Client(server.build_server(service), mode=era) as client:
-                yield client
-        case "stdio":
-            program, *arguments = command(db)
-            async with Client(StdioServerParameters(command=program, args=arguments), mode=era) as client:
-                yield client
-        case "sse":
-            with serving(db) as (port, _):
-                async with Client(sse_client(f"http://127.0.0.1:{port}/sse"), mode=era) as client:
-                    yield client
-        case "http":
-            with serving(db) as (port, _):
-                async with Client(f"http://127.0.0.1:{port}/mcp", mode=era) as client:
-                    yield client
-
-
-async def asked(client: Client, name: str, **arguments: object) -> CallToolResult:
-    result = await client.call_tool(name, dict(arguments))
-    assert isinstance(result, CallToolResult)
-    return result
-
-
-def text(result: CallToolResult) -> str:
-    (content,) = result.content
-    assert isinstance(content, TextContent)
-    return content.text
-
-
-async def answered(client: Client, name: str, **arguments: object) -> dict[str, Any]:
-    result = await asked(client, name, **arguments)
-    assert not result.is_error, text(result)
-    assert text(result)
-    return cast("dict[str, Any]", result.structured_content)
-
 
 # --- what each transport does in each era
 
@@ -106,6 +37,7 @@ async def test_a_session_is_kept_folded_searched_and_read_again(
             "prepare_context",
             session="harbour",
             window_tokens=4000,
+            strategy="lcm",
             compact="force",
             format="anthropic",
         )
@@ -171,7 +103,7 @@ async def test_every_tool_is_published_with_schemas_and_hints(era: Era, store_pa
             assert hints.read_only_hint == hints.idempotent_hint == (tool.name not in _WRITING)
 
 
-_WRITING = ("lcm_append", "prepare_context")
+_WRITING = ("lcm_append", "lcm_compact", "prepare_context")
 
 
 # --- faults
@@ -209,7 +141,7 @@ async def test_a_call_that_takes_too_long_is_ended_before_clients_give_up(
     async def endless(*_: object, **__: object) -> None:
         await anyio.sleep_forever()
 
-    monkeypatch.setattr(server, "CALL_LIMIT_S", 0.01)
+    monkeypatch.setattr(limits, "CALL_LIMIT_S", 0.01)
     monkeypatch.setattr(Service, "sessions", endless)
     async with connected("memory", "auto", store_path) as client:
         result = await asked(client, "lcm_sessions")

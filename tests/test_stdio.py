@@ -11,43 +11,13 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import pytest
+from connecting import ENVELOPE, OPENING, command, line, piped, tool
 from harbour import talk
 
 on_posix = pytest.mark.skipif(os.name != "posix", reason="signals and process ids are of POSIX systems")
-
-_HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-_ENVELOPE = {
-    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-    "io.modelcontextprotocol/clientInfo": {"name": "t", "version": "1"},
-    "io.modelcontextprotocol/clientCapabilities": {},
-}
-
-
-def command(db: Path) -> list[str]:
-    return [sys.executable, "-W", "error", "-m", "lcm_mcp", "--db", str(db), "serve"]
-
-
-def line(method: str, params: object, number: int | None = None) -> str:
-    numbered = {} if number is None else {"id": number}
-    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params, **numbered}) + "\n"
-
-
-OPENING = line("initialize", _HELLO, 0) + line("notifications/initialized", {})
-
-
-def tool(number: int, name: str, **arguments: object) -> str:
-    return line("tools/call", {"name": name, "arguments": arguments}, number)
-
-
-def piped(db: Path, script: str) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[bytes]]:
-    """Everything the server wrote, each line of stdout being a message, for a script that then ends."""
-    ended = subprocess.run(command(db), input=script.encode(), capture_output=True, timeout=60)
-    messages = [json.loads(written) for written in ended.stdout.splitlines()]
-    assert all(message["jsonrpc"] == "2.0" for message in messages)
-    return messages, ended
 
 
 @contextmanager
@@ -82,7 +52,7 @@ def test_a_script_of_five_calls_and_an_end_gets_five_replies(store_path: Path) -
 
 def test_a_script_of_the_modern_era_needs_no_handshake(store_path: Path) -> None:
     script = "".join(
-        line("tools/call", {"name": "lcm_sessions", "arguments": {}, "_meta": _ENVELOPE}, number)
+        line("tools/call", {"name": "lcm_sessions", "arguments": {}, "_meta": ENVELOPE}, number)
         for number in range(5)
     )
     messages, ended = piped(store_path, script)

@@ -1,0 +1,21 @@
+"""The MCP server: tools and resources over stdio, SSE and streamable HTTP, in both protocol eras.
+
+One store is open per process, whatever the number of connections; who opened it closes it. What a
+client may call is in building, how it reaches us in stdio and http; nothing here knows how memory works.
+"""
+
+from __future__ import annotations
+
+from lcm_mcp.server.building import build_server
+from lcm_mcp.server.http import http_app, serve_http
+from lcm_mcp.server.limits import CALL_LIMIT_S, GRACE_S
+from lcm_mcp.server.stdio import serve_stdio
+
+__all__ = [
+    "CALL_LIMIT_S",
+    "GRACE_S",
+    "build_server",
+    "http_app",
+    "serve_http",
+    "serve_stdio",
+]

@@ -1,0 +1,143 @@
+"""What people attach to a conversation: stored memory as JSON documents, each under a URI.
+
+A resource is one entry of the table at the end. What stands in braces in a URI is percent-encoded
+there. Models rarely read resources, so whatever is here can be had from the tools too. Refused: a URI
+that is not in the table, and a document larger than clients can take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+from mcp.shared.uri_template import UriTemplate
+
+from lcm_mcp.errors import InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
+from lcm_mcp.server.limits import NoAnswer, answer_of
+from lcm_mcp.tools.text import written
+from lcm_mcp.tools.tool import MOST_BYTES, AnswerTooLarge
+
+if TYPE_CHECKING:
+    from lcm_mcp.service import Service
+
+    Context = ServerRequestContext[dict[str, Any]]
+    Named = Mapping[str, str | list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One kind of document; read gets what the URI has in place of the template's braces."""
+
+    uri: str
+    name: str
+    title: str
+    description: str
+    read: Callable[[Service, Named], Awaitable[object]]
+    mime_type: str = "application/json"
+
+
+async def list_resources(
+    _context: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListResourcesResult:
+    return types.ListResourcesResult(
+        resources=[
+            types.Resource(
+                uri=each.uri,
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                mime_type=each.mime_type,
+            )
+            for each in RESOURCES
+            if not UriTemplate.is_template(each.uri)
+        ]
+    )
+
+
+async def list_templates(
+    _context: Context, _params: types.PaginatedRequestParams | None
+) -> types.ListResourceTemplatesResult:
+    return types.ListResourceTemplatesResult(
+        resource_templates=[
+            types.ResourceTemplate(
+                uri_template=each.uri,
+                name=each.name,
+                title=each.title,
+                description=each.description,
+                mime_type=each.mime_type,
+            )
+            for each in RESOURCES
+            if UriTemplate.is_template(each.uri)
+        ]
+    )
+
+
+async def read(service: Service, uri: str) -> types.ReadResourceResult:
+    """The document under a URI. Raises MCPError."""
+    try:
+        return await answer_of(f"Reading {uri[:80]!r}", _document(service, uri), "Try again.")
+    except NoAnswer as failure:
+        absent = isinstance(failure.__cause__, _ABSENT)
+        code = types.INVALID_PARAMS if absent else types.INTERNAL_ERROR
+        raise MCPError(code=code, message=str(failure), data={"uri": uri}) from failure
+
+
+async def _document(service: Service, uri: str) -> types.ReadResourceResult:
+    for resource, template in _TEMPLATES:
+        if (named := template.match(uri)) is None:
+            continue
+        body = written(await resource.read(service, named))
+        if len(body) > MOST_BYTES:
+            raise AnswerTooLarge(len(body))
+        contents = types.TextResourceContents(uri=uri, mime_type=resource.mime_type, text=body.decode())
+        return types.ReadResourceResult(contents=[contents])
+    raise InvalidArgument(
+        "uri",
+        f"there is no resource {uri[:80]!r}",
+        f"There are {' and '.join(each.uri for each in RESOURCES)}; what stands in braces is "
+        "percent-encoded, the id of a session being its key or s7.",
+    )
+
+
+async def _read_sessions(service: Service, _named: Named) -> object:
+    return await service.sessions()
+
+
+async def _read_context(service: Service, named: Named) -> object:
+    session = str(named["id"])
+    seen = await service.last_observation(session)
+    if seen is None:
+        raise InvalidArgument(
+            "uri",
+            f"nothing was prepared in session {session[:200]!r} yet",
+            "Call prepare_context with this session, then read again.",
+        )
+    return seen
+
+
+RESOURCES: Final = (
+    Resource(
+        uri="lcm://sessions",
+        name="sessions",
+        title="Stored sessions",
+        description="The conversations kept in this memory, last active first: one page of lcm_sessions.",
+        read=_read_sessions,
+    ),
+    Resource(
+        uri="lcm://session/{id}/context",
+        name="context",
+        title="What the last request showed",
+        description=(
+            "The observation of a session's last prepared request: its window, status, sections and sizes. "
+            "The id is the session's key, or s7 as in lcm_sessions."
+        ),
+        read=_read_context,
+    ),
+)
+_TEMPLATES: Final = tuple((each, UriTemplate.parse(each.uri)) for each in RESOURCES)
+_ABSENT: Final = (InvalidArgument, UnknownSession, UnknownAddress, MalformedAddress)
+"""What means that there is no such resource, rather than that reading it failed."""
