@@ -7,6 +7,7 @@ sums stay exact however a history is cut.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NewType
 
@@ -36,7 +37,16 @@ class Size:
 
     @property
     def tokens(self) -> TokenCount:
-        return TokenCount(bytes_to_tokens(self.bytes) + INPUT_TOKENS * self.inputs + self.fixed)
+        return TokenCount(bytes_to_tokens(self.bytes) + self.beside_bytes)
+
+    @property
+    def beside_bytes(self) -> TokenCount:
+        """The part of the estimate that no ratio of bytes to tokens changes."""
+        return TokenCount(INPUT_TOKENS * self.inputs + self.fixed)
+
+    def tokens_at(self, bytes_per_token: float) -> TokenCount:
+        """The same rule under another ratio than BYTES_PER_TOKEN."""
+        return TokenCount(math.ceil(self.bytes / bytes_per_token) + self.beside_bytes)
 
 
 def bytes_to_tokens(count: int) -> int:

@@ -15,7 +15,7 @@ import anyio
 import apsw
 from stores import serving
 
-from lcm_mcp.dag.cuts import take_lease
+from lcm_mcp.dag.leases import take_lease
 from lcm_mcp.ids import SessionId
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import now_ms
@@ -122,7 +122,7 @@ async def hold(store: str) -> None:
 async def lease(store: str, session: str) -> None:
     """Take a session's lease and keep it until killed."""
     async with serving(Path(store)) as service:
-        assert await service.work.store.write(take_lease, SessionId(int(session)), now_ms()) is not None
+        assert await service.work.store.write(take_lease, SessionId(int(session)), "theirs", now_ms())
         wait_for_start()
 
 

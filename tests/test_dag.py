@@ -13,12 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import NOW, active_rows, add, assert_nodes_are_whole, database, draft, new_session, path_of
 
-from lcm_mcp.dag import cuts
+from lcm_mcp.dag import cuts, leases, observations
 from lcm_mcp.dag import store as dag
-from lcm_mcp.dag.cuts import Cut, ShownNode
+from lcm_mcp.dag.cuts import Cut, Quote, Running, ShownNode
 from lcm_mcp.dag.model import Node, Stale, Summary, Tier
+from lcm_mcp.dag.observations import Measured, Observed, Pair
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
 from lcm_mcp.tokens import Size, TokenCount
+from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.units import Span, units
 
@@ -266,45 +268,96 @@ def test_the_last_cut_of_a_strategy_is_in_force_and_reads_back_as_written(db: ap
     assert cuts.last_cut(db, session, "lcm") is None
     shown = (ShownNode(NodeId(3), "stub"), ShownNode(NodeId(4), "rich"))
     cut = Cut(
-        CutId(0), "lcm", Seq(3), shown, stalled=True, grown=False, window=9, prefix_sha256="f", made_at=7
+        id=CutId(0),
+        strategy="lcm",
+        tail_from=Seq(3),
+        shown=shown,
+        running=None,
+        quotes=(Quote("pin", Seq(1), None), Quote("opener", Seq(2), 40)),
+        crowded_out=(Seq(2),),
+        stalled=True,
+        grown=False,
+        window=9,
+        prefix_sha256="f",
+        made_at=7,
     )
     first = cuts.commit_cut(db, session, cut)
-    second = cuts.commit_cut(db, session, replace(cut, strategy="other"))
+    running = Running("what was said", Seq(1), Seq(2), 1, "extractive")
+    other = replace(cut, strategy="rolling", shown=(), running=running)
+    second = cuts.commit_cut(db, session, other)
     assert (first, second) == (1, 2)
     assert cuts.last_cut(db, session, "lcm") == cuts.find_cut(db, session, first) == replace(cut, id=first)
+    assert cuts.last_cut(db, session, "rolling") == replace(other, id=second)
     assert cuts.find_cut(db, session, CutId(3)) is None
+
+
+def test_a_running_summary_is_no_longer_in_force_once_it_was_dropped_or_lcm_cut_after_it(
+    db: apsw.Connection,
+) -> None:
+    session = talked(db, 4)
+    running = Running("what was said", Seq(1), Seq(2), 1, "extractive")
+    nothing = Cut(
+        CutId(0), "rolling", Seq(3), (), running, (), (), stalled=False, grown=False, window=9,
+        prefix_sha256="f", made_at=7,
+    )  # fmt: skip
+    cuts.commit_cut(db, session, nothing)
+    sessions.select_strategy(db, session, "rolling", drop_running=False)
+    assert cuts.last_cut(db, session, "rolling") is not None
+    sessions.select_strategy(db, session, "rolling", drop_running=True)
+    assert cuts.last_cut(db, session, "rolling") is None
+    cuts.commit_cut(db, session, nothing)
+    assert cuts.last_cut(db, session, "rolling") is not None
+    cuts.commit_cut(db, session, replace(nothing, strategy="lcm", running=None))
+    assert cuts.last_cut(db, session, "rolling") is None
 
 
 def test_a_lease_keeps_others_out_until_it_is_given_back_or_runs_out(db: apsw.Connection) -> None:
     session, other = talked(db, 1), talked(db, 1)
-    mine = cuts.take_lease(db, session, NOW)
-    assert mine is not None
-    assert cuts.take_lease(db, session, NOW + cuts.LEASE_MS - 1) is None
-    assert cuts.take_lease(db, other, NOW) is not None
-    cuts.release_lease(db, session, "of somebody else")
-    assert cuts.take_lease(db, session, NOW) is None
-    late = cuts.take_lease(db, session, NOW + cuts.LEASE_MS)
-    assert late is not None
-    cuts.release_lease(db, session, mine)  # lost in the meantime: nothing happens
-    assert cuts.take_lease(db, session, NOW + cuts.LEASE_MS) is None
-    cuts.release_lease(db, session, late)
-    assert cuts.take_lease(db, session, NOW) is not None
+    assert leases.take_lease(db, session, "mine", NOW)
+    assert not leases.take_lease(db, session, "theirs", NOW + leases.LEASE_MS - 1)
+    assert leases.take_lease(db, other, "theirs", NOW)
+    leases.release_lease(db, session, "of somebody else")
+    assert not leases.take_lease(db, session, "theirs", NOW)
+    assert leases.take_lease(db, session, "late", NOW + leases.LEASE_MS)
+    leases.release_lease(db, session, "mine")  # lost in the meantime: nothing happens
+    assert not leases.take_lease(db, session, "theirs", NOW + leases.LEASE_MS)
+    leases.release_lease(db, session, "late")
+    assert leases.take_lease(db, session, "theirs", NOW)
 
 
 def test_a_lease_on_another_host_is_believed_and_a_dead_one_here_is_not(db: apsw.Connection) -> None:
     session = talked(db, 1)
     for holder, taken in (("another-host/1", False), (f"{socket.gethostname()}/{2**22 + 1}", True)):
-        assert cuts.take_lease(db, session, NOW) is not None
+        assert leases.take_lease(db, session, "first", NOW)
         db.execute("UPDATE lease SET holder = ?", (holder,))
-        assert (cuts.take_lease(db, session, NOW) is not None) == taken
+        assert leases.take_lease(db, session, "second", NOW) == taken
         db.execute("DELETE FROM lease")
 
 
+# --- observations and what providers counted
+
+
+def observed(prepared: str, model: str | None = None, size: int = 4000, fixed: int = 12) -> Observed:
+    return Observed(prepared, model, size, fixed, b"{}")
+
+
 def test_only_the_newest_observations_are_kept(db: apsw.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cuts, "OBSERVATIONS_KEPT", 3)
+    monkeypatch.setattr(observations, "OBSERVATIONS_KEPT", 3)
     session, other = talked(db, 1), talked(db, 1)
     for n in range(5):
         for each in (session, other):
-            cuts.keep_observation(db, each, f"c0.e{n}", b"{}", NOW)
+            observations.keep(db, each, observed(f"c0.e{n}"), NOW)
     kept = db.execute("SELECT prepared FROM observation WHERE session = ? ORDER BY n", (session,))
     assert [prepared for (prepared,) in kept] == ["c0.e2", "c0.e3", "c0.e4"]
+
+
+def test_a_providers_count_stands_beside_the_newest_preparation_of_its_name(db: apsw.Connection) -> None:
+    session, other = talked(db, 1), talked(db, 1)
+    for name in ("c0.e1", "c0.e2", "c0.e1"):
+        observations.keep(db, session, observed(name, "a/m"), NOW)
+    assert observations.measure(db, session, "c0.e1", Measured(900, 100))
+    assert not observations.measure(db, session, "c0.e3", Measured(900, None))
+    assert not observations.measure(db, other, "c0.e1", Measured(900, None))
+    assert observations.last(db, session) == (b"{}", Measured(900, 100))
+    assert observations.pairs(db, session, "a/m", 8) == [Pair(4000, 12, 900)]
+    assert observations.pairs(db, session, None, 8) == []

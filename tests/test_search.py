@@ -371,7 +371,7 @@ async def test_a_cursor_of_another_query_is_refused(store_path: Path) -> None:
 async def test_a_hit_says_under_which_node_it_lies_and_where_in_its_text(store_path: Path) -> None:
     async with serving(store_path) as service:
         await service.append("s", conversation(60, "grep"))
-        await service.prepare(PrepareQuery(session="s", window_tokens=4000, compact="force"))
+        await service.prepare(PrepareQuery(session="s", strategy="lcm", window_tokens=4000, compact="force"))
         page = await service.grep(GrepQuery("GREP 3: ", scope="rows", order="oldest"))
         (hit,) = page.hits
         assert (hit.ref, hit.offset, hit.removed) == ("e4", 0, False)

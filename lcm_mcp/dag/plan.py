@@ -120,10 +120,10 @@ def _leaf_spans(units: Iterable[Unit], chunk: int) -> tuple[Span, ...]:
         return ()
     if size.tokens <= chunk:
         return (join([unit.span for unit in taken]),)
-    return _divide([span for unit in taken for span in unit.rounds], chunk)
+    return divide_rounds([span for unit in taken for span in unit.rounds], chunk)
 
 
-def _divide(rounds: Sequence[Span], chunk: int) -> tuple[Span, ...]:
+def divide_rounds(rounds: Sequence[Span], chunk: int) -> tuple[Span, ...]:
     """Rounds as leaves of about a chunk each; a longer round is one leaf, a small rest joins the last."""
     leaves: list[list[Span]] = [[]]
     size = Size()

@@ -59,6 +59,16 @@ def frontier(
     return nodes
 
 
+def leaf_from(db: apsw.Connection, session: SessionId, path: Path, first: Seq) -> Node | None:
+    """The valid leaf that starts at row `first`."""
+    rows = db.execute(
+        _NODE.replace("FROM node ", "FROM node INDEXED BY node_by_first ")
+        + "WHERE node.session = ? AND node.first = ? AND node.depth = 0 ORDER BY node.id",
+        (session, first),
+    )
+    return next((node for node in (Node(*row) for row in rows) if node.last in path), None)
+
+
 def find_node(db: apsw.Connection, session: SessionId, node: NodeId) -> Node | None:
     row = next(db.execute(_NODE + "WHERE node.session = ? AND node.id = ?", (session, node)), None)
     return None if row is None else Node(*row)
@@ -220,20 +230,28 @@ def _active_path(db: apsw.Connection, session: SessionId) -> Path:
 
 Border = Literal["whole", "crossed", "none"]
 
+_BORDER = {
+    group: (
+        f"SELECT {group} FROM row WHERE session = ? AND seq = ?",
+        f"SELECT EXISTS(SELECT 1 FROM row WHERE session = ? AND seq BETWEEN ? AND ? AND {group} < ?)",
+    )
+    for group in ("unit", "round")
+}
 
-def border_after(db: apsw.Connection, session: SessionId, path: Path, last: Seq) -> Border:
-    """Whether a unit starts after row `last` on the path; crossed: a later row joined it with one before."""
+
+def border_after(
+    db: apsw.Connection, session: SessionId, path: Path, last: Seq, group: Literal["unit", "round"] = "unit"
+) -> Border:
+    """Whether a unit (or round) starts after row `last` on the path; crossed: a later row joined it with
+    one before."""
     following = path.after(last)
     if following is None:
         return "none"
-    unit: int = db.execute("SELECT unit FROM row WHERE session = ? AND seq = ?", (session, following)).get
-    if unit != following:
+    opens, crosses = _BORDER[group]
+    if db.execute(opens, (session, following)).get != following:
         return "none"
     joined = any(
-        db.execute(
-            "SELECT EXISTS(SELECT 1 FROM row WHERE session = ? AND seq BETWEEN ? AND ? AND unit < ?)",
-            (session, part.low, part.high, following),
-        ).get
+        db.execute(crosses, (session, part.low, part.high, following)).get
         for part in path.between(following, path.leaf)
     )
     return "crossed" if joined else "whole"

@@ -1,20 +1,18 @@
-"""The LCM projection: ordered summaries under their headers, then a verbatim tail.
+"""The LCM projection: ordered summaries under their headers, quotes, then a verbatim tail.
 
-Pure functions over values: where the tail should start, which tier of each node fits, what the history
-message says and what a projection weighs. The same cut and the same rows always give the same projection,
-so a provider's cached prefix holds until the next cut. Nothing is dropped to fit: a node shows less text,
-never none.
+Pure functions over values: which tier of each node fits, what the history message says and what it weighs.
+The same cut and the same rows always give the same projection, so a provider's cached prefix holds until
+the next cut. Nothing is dropped to fit: a node shows less text, never none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.projection.labels import escape_history, fence_history
 from lcm_mcp.tokens import Size, TokenCount, text_tokens, utf8_length
-from lcm_mcp.transcript.units import Span
 
 STUB_CHARACTERS = 200
 
@@ -29,21 +27,6 @@ class Summarized:
     address: str
     texts: Mapping[str, str]
     """By tier: "primary" always, "rich" where there is one."""
-
-
-def tail_units(units: Iterable[Span], budget: int) -> list[Span]:
-    """The units that make the tail, given all of them from the newest backwards; newest first again.
-
-    As many as fit into `budget` tokens together, and always the newest.
-    """
-    taken: list[Span] = []
-    total = Size()
-    for unit in units:
-        total += unit.size
-        if taken and total.tokens > budget:
-            break
-        taken.append(unit)
-    return taken
 
 
 def block(node: Summarized, tier: ShownTier) -> str:
@@ -84,11 +67,14 @@ def _block_tokens(node: Summarized, tier: ShownTier) -> TokenCount:
     return text_tokens(block(node, tier) + "\n\n")
 
 
-def history(nodes: Sequence[Summarized], tiers: Sequence[ShownTier]) -> str | None:
-    """The history message, or None where there is nothing to show in it."""
+def history(
+    nodes: Sequence[Summarized], tiers: Sequence[ShownTier], quotes: Sequence[str] = ()
+) -> str | None:
+    """The history message (quotes are blocks, ready to be shown), or None where there is nothing in it."""
     if not nodes:
         return None
-    return fence_history([block(node, tier) for node, tier in zip(nodes, tiers, strict=True)])
+    blocks = [block(node, tier) for node, tier in zip(nodes, tiers, strict=True)]
+    return fence_history([*blocks, *quotes])
 
 
 def history_size(text: str | None) -> Size:

@@ -8,10 +8,20 @@ observation).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lcm_mcp.service import doctoring, expanding, preparing, reading, searching, writing
+from lcm_mcp.service import (
+    doctoring,
+    expanding,
+    pinning,
+    preparing,
+    reading,
+    searching,
+    selecting,
+    statistics,
+    writing,
+)
 from lcm_mcp.service.answers import (
     Description,
     Diagnosis,
@@ -19,11 +29,16 @@ from lcm_mcp.service.answers import (
     HitPage,
     ImportOutcome,
     NodePage,
-    Prepared,
     Receipt,
     SessionPage,
+    Strategy,
 )
+from lcm_mcp.service.background import Background, Report
+from lcm_mcp.service.pinning import Pins
+from lcm_mcp.service.prepared import Observation, Prepared
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.service.selecting import Selection
+from lcm_mcp.service.statistics import Stats
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
@@ -44,6 +59,15 @@ class Service:
     async def close(self) -> None:
         """Close the store; what is called after this raises StoreClosed."""
         await self.work.store.close()
+
+    @property
+    def background(self) -> Background:
+        """The passes under way; enter its `running` to let them go on after their calls."""
+        return self.work.background
+
+    def reporting(self, report: Report) -> Service:
+        """The same service for one call that wants to be told how far it is."""
+        return Service(replace(self.work, report=report))
 
     async def sessions(
         self,
@@ -105,9 +129,25 @@ class Service:
         guard = writing.Guard(after, expect_last_seq)
         return await writing.append(self.work, session, entries, guard, title, project)
 
+    async def pin(self, refs: Sequence[str], session: str | None = None, off: bool = False) -> Pins:
+        """Pin rows of one session, or (off) take their pins, then list what is pinned there."""
+        return await pinning.pin(self.work, refs, session, off)
+
     async def prepare(self, query: PrepareQuery) -> Prepared:
         """The request view of a session, compacted if it is time."""
         return await preparing.prepare(self.work, query)
+
+    async def compact(self, session: str | None = None, strategy: Strategy | None = None) -> Observation:
+        """Compact a session now, and say what was done; strategy selects it for the session."""
+        return await preparing.force(self.work, session, strategy)
+
+    async def select(self, session: str | None = None, strategy: Strategy | None = None) -> Selection:
+        """Which strategy prepares a session and who chose it; one that is named is chosen for it first."""
+        return await selecting.select(self.work, session, strategy)
+
+    async def last_observation(self, session: str | None = None) -> Observation | None:
+        """What the session's last preparation showed, with what its provider counted since."""
+        return await self.work.store.read(reading.last_observation, self.work, session)
 
     async def import_file(
         self,
@@ -119,6 +159,10 @@ class Service:
     ) -> ImportOutcome:
         """Read a transcript file; on_rows is told the rows stored so far."""
         return await writing.import_file(self.work, path, format, session, fold, on_rows)
+
+    async def stats(self, session: str | None = None) -> Stats:
+        """The figures of a session, or with "*" of the whole store."""
+        return await statistics.measure(self.work, session)
 
     async def doctor(self) -> Diagnosis:
         """Whether the store is sound, and the settings in force."""

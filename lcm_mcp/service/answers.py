@@ -14,8 +14,9 @@ from lcm_mcp.transcript.importers.report import ImportReport
 from lcm_mcp.transcript.model import Json, Role
 
 Status = Literal["not_needed", "compacted", "scheduled", "limited", "unknown_window", "failed"]
-"""How a preparation went. scheduled: its time was over with work left, which the next call goes on with."""
-Strategy = Literal["lcm", "none"]
+"""How a preparation went. scheduled: a compaction is not at its end yet; it goes on beside the requests, or
+with the next call."""
+Strategy = Literal["rolling", "lcm", "none"]
 Format = Literal["messages", "anthropic", "openai", "text"]
 
 
@@ -170,6 +171,7 @@ class RowDescription:
     unit: str
     node: str | None
     removed: bool
+    pinned: bool
     variants: int
     child_sessions: tuple[str, ...]
 
@@ -232,104 +234,6 @@ class Receipt:
     duplicates: tuple[str, ...]
     conflicts: tuple[str, ...]
     last_seq: int
-
-
-@dataclass(frozen=True, slots=True)
-class Section:
-    """A stretch of the prepared request, in order; preview is at most 180 characters."""
-
-    id: str
-    label: str
-    kind: Literal["preamble", "summaries", "tail"]
-    sources: tuple[str, ...]
-    items: int
-    bytes: int
-    tokens: int
-    preview: str
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """What a compaction did before this answer; nodes names the first 100 it made."""
-
-    leaves: int
-    parents: int
-    nodes: tuple[str, ...]
-    levels: tuple[int, ...]
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Observation:
-    """The description of one preparation; percentages and tokens as they were in force then."""
-
-    session: str
-    prepared: str
-    made_at: str
-    status: Status
-    notes: tuple[str, ...]
-    strategy: Strategy
-    regime: Literal["passive", "blocking"]
-    window_tokens: int | None
-    window_source: Literal["argument", "setting", "unknown", "estimate"]
-    trigger_tokens: int | None
-    tail_tokens: int | None
-    summary_tokens: int | None
-    estimated_input_tokens: int
-    estimate_method: str
-    tokens_before: int
-    rows: int
-    shown_nodes: int
-    tail_rows: int
-    sections: tuple[Section, ...]
-    cut: str | None
-    prefix_sha256: str | None
-    done: Done | None
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedMessage:
-    """One message in the asked format, with the addresses of the rows it shows (none for summaries)."""
-
-    message: dict[str, Json]
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Fragment:
-    """A piece of a message too large for one page: join json over pages until offset + len(json) = total.
-
-    index is the message's place in the projection; offset and total count characters of its JSON.
-    """
-
-    index: int
-    offset: int
-    total: int
-    json: str
-    sources: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A page of the projection named by prepared, with what an append in the same call did."""
-
-    session: str
-    created: bool
-    refs: tuple[str, ...]
-    duplicates: tuple[str, ...]
-    conflicts: tuple[str, ...]
-    prepared: str
-    status: Status
-    notes: tuple[str, ...]
-    estimated_input_tokens: int
-    change: Literal["full"]
-    format: Format
-    first_message: int
-    total_messages: int
-    messages: tuple[PreparedMessage, ...]
-    fragment: Fragment | None
-    next_cursor: str | None
-    observation: Observation | None
 
 
 @dataclass(frozen=True, slots=True)

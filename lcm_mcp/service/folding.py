@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import apsw
@@ -20,6 +20,7 @@ from lcm_mcp.dag.model import Node, Stale, Summary, header
 from lcm_mcp.dag.plan import Condense, FoldLeaves, Policy, Settled, Shape, Unit, next_step
 from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.summarizers.ladder import Task, climb, shown_tokens
@@ -27,37 +28,26 @@ from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
-from lcm_mcp.transcript.units import Span, rounds, units
+from lcm_mcp.transcript.units import Span, join, rounds, units
 
 MAX_STALE_PLANS = 5
 UNKNOWN_ID = NodeId(999_999)
 """Stands in a header while the node has no number yet; at least as long as the real one will be."""
 
 
-@dataclass(slots=True)
-class Progress:
-    """What a pass has made so far; failed is the summarizer's own sentence where it could not be called."""
-
-    leaves: list[Node] = field(default_factory=list[Node])
-    parents: list[Node] = field(default_factory=list[Node])
-    stalled: bool = False
-    failed: str | None = None
-    out_of_time: bool = False
-
-    @property
-    def levels(self) -> tuple[int, ...]:
-        return tuple(sorted({node.level for node in (*self.leaves, *self.parents)}))
-
-
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Fold the whole units that end before row `before`, and condense what stands before them."""
+    """Fold the whole units that end before row `before`, and condense what stands before them.
+
+    divided: row `before` opens a round of the newest unit, whose earlier rounds are folded too.
+    """
 
     session: SessionId
     before: Seq
     policy: Policy
     deadline: float
     """On the monotonic clock, in seconds."""
+    divided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +56,23 @@ class Plan:
     leaf: Seq
 
 
-async def fold(work: Workplace, goal: Goal) -> Progress:
+async def fold(work: Workplace, goal: Goal, progress: Progress) -> None:
     """Work towards a goal until it is reached or stalls, time is over, or no summarizer answers."""
-    progress = Progress()
     for _ in range(MAX_STALE_PLANS):
-        plan = await work.store.read(read_plan, goal.session, goal.before)
+        plan = await work.store.read(read_plan, goal.session, goal.before, divided=goal.divided)
+        left = sum(unit.span.tokens for unit in plan.shape.units)
+        progress.planned_tokens = progress.folded_tokens + left
         try:
             stale = await _carry_out(work, goal, plan, progress)
         except SummarizerFailed as failed:
             progress.failed = str(failed)
-            return progress
+            return
         if not stale:
-            return progress
-    return progress
+            return
 
 
-def read_plan(db: apsw.Connection, wanted: SessionId, before: Seq) -> Plan:
-    """What there is to fold and condense before row `before`."""
+def read_plan(db: apsw.Connection, wanted: SessionId, before: Seq, *, divided: bool) -> Plan:
+    """What there is to fold and condense before row `before`; divided as in a Goal."""
     session = sessions.find_by_id(db, wanted)
     assert session is not None
     path = Path(db, session.id, session.leaf)
@@ -97,6 +87,9 @@ def read_plan(db: apsw.Connection, wanted: SessionId, before: Seq) -> Plan:
             place += span.rows
             if span.last < before:
                 foldable.append(Unit(span, rounds(own)))
+            elif divided and span.first < before:
+                closed = [part for part in rounds(own) if part.last < before]
+                foldable.append(Unit(join(closed), closed))
     standing = dag.frontier(db, session.id, path, path.before(before)) if session.leaf else []
     return Plan(Shape(foldable, standing), session.leaf)
 
@@ -133,6 +126,8 @@ async def _fold_leaves(
     if isinstance(made, Stale):
         return made
     progress.leaves.extend(made)
+    progress.folded_tokens += sum(node.source_tokens for node in made)
+    progress.summary_tokens += sum(node.tokens for node in made)
     left = [unit for unit in shape.units if unit.span.first > spans[-1].last]
     return Shape(left, [*shape.frontier, *made])
 
@@ -144,6 +139,7 @@ async def _condense(
     if parent is None or isinstance(parent, Stale):
         return parent
     progress.parents.append(parent)
+    progress.summary_tokens += parent.tokens
     return replace(shape, frontier=_with_parent(shape.frontier, children, parent))
 
 

@@ -6,18 +6,23 @@ as one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import orjson
+
+from lcm_mcp.dag.observations import Measured
 from lcm_mcp.projection import lcm
-from lcm_mcp.projection.model import Projection
-from lcm_mcp.service.answers import Done, Observation, Section, Status, Strategy
-from lcm_mcp.service.compaction import Compacted, Window
+from lcm_mcp.service.answers import Status, Strategy
+from lcm_mcp.service.passes import Compacted
+from lcm_mcp.service.prepared import Counts, Done, Observation, Section
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
-from lcm_mcp.service.viewing import View
-from lcm_mcp.tokens import METHOD
+from lcm_mcp.service.viewing import Pictured, View
+from lcm_mcp.service.windows import Preamble, Window, WindowSource, weigh
+from lcm_mcp.settings import Settings
+from lcm_mcp.tokens import METHOD, bytes_to_tokens, utf8_length
 from lcm_mcp.transcript.sealing import readable
 
 PREVIEW_CHARACTERS = 180
@@ -26,53 +31,110 @@ MAX_NODES_NAMED = 100
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """How a preparation stands: its view, its estimate before and after, and what was done."""
+    """How a preparation stands: its view before and now, for whom it is, and what was done.
 
+    bytes_per_token is the provider's own ratio where it is known.
+    """
+
+    first_view: View
     view: View
     strategy: Strategy
     window: Window | None
-    estimated: bool
-    preamble: int
-    before: int
-    compacted: Compacted | None
+    window_source: WindowSource
+    preamble: Preamble
+    model: str | None
+    bytes_per_token: float | None
+    compacted: Compacted | None = None
+    regime: Literal["passive", "async", "blocking"] = "passive"
+
+    @property
+    def estimate(self) -> int:
+        """The request by the fixed rule, in tokens."""
+        return self.preamble.tokens + self.view.size.tokens
+
+    @property
+    def calibrated(self) -> int | None:
+        """The request under the provider's own ratio, where that is known."""
+        return None if self.bytes_per_token is None else self._tokens(self.view)
 
     @property
     def tokens(self) -> int:
-        return self.preamble + self.view.size.tokens
+        """The figure that lines and fit go by."""
+        return self._tokens(self.view)
+
+    def counts(self, view: View) -> Counts:
+        cut = view.cut
+        shown = 0 if cut is None else len(cut.shown) + (cut.running is not None)
+        return Counts(self._tokens(view), shown, view.tail_rows)
+
+    def _tokens(self, view: View) -> int:
+        if self.bytes_per_token is None:
+            return self.preamble.tokens + view.size.tokens
+        return weigh(self.preamble.size + view.size, self.bytes_per_token)
 
 
-def status_of(query: PrepareQuery, judged: Judged) -> tuple[Status, tuple[str, ...]]:
+def status_of(settings: Settings, query: PrepareQuery, judged: Judged) -> tuple[Status, tuple[str, ...]]:
     """The one word for how it went, and every sentence that explains it."""
-    window, compacted = judged.window, judged.compacted
-    notes = [] if compacted is None else _pass_notes(compacted)
+    notes = [*_pass_notes(judged), *_cut_notes(judged)]
+    window = judged.window
     if window is None:
-        return "unknown_window", (*notes, "The window is unknown: give window_tokens or set it.")
+        return "unknown_window", (*notes, _unknown_window(judged))
     over = judged.tokens > window.tokens
     if over:
         notes.append(
             f"Over the window: {judged.tokens} tokens estimated ({window.preamble} of them preamble), "
             f"window {window.tokens}."
         )
-    if compacted is not None and compacted.progress.failed is not None:
-        return "failed", tuple(notes)
-    if compacted is not None and compacted.progress.out_of_time:
-        return "scheduled", tuple(notes)
-    if over:
-        return "limited", (*notes, _limit(judged, query))
-    if compacted is None:
-        return "not_needed", tuple(notes)
-    if judged.tokens >= window.trigger and query.compact != "force":
+    status = _unfinished(judged)
+    if status is None and over:
+        notes.append(_limit(settings, judged, query))
+        status = "limited"
+    return status or _finished(query, judged, window, notes), tuple(notes)
+
+
+def _unfinished(judged: Judged) -> Status | None:
+    """The status of a compaction that is not at its end, or came to none."""
+    if judged.regime == "async":
+        return "scheduled"
+    progress = None if judged.compacted is None else judged.compacted.progress
+    if progress is None or (progress.failed is None and not progress.out_of_time):
+        return None
+    return "scheduled" if progress.failed is None else "failed"
+
+
+def _finished(query: PrepareQuery, judged: Judged, window: Window, notes: list[str]) -> Status:
+    compacted = judged.compacted
+    if compacted is not None and judged.tokens >= window.trigger and query.compact != "force":
         notes.append("The request is above the trigger and nothing is left to fold; it fits the window.")
-    return "not_needed" if compacted.cut is None else "compacted", tuple(notes)
+    return "not_needed" if compacted is None or compacted.cut is None else "compacted"
 
 
-def _pass_notes(compacted: Compacted) -> list[str]:
+def _unknown_window(judged: Judged) -> str:
+    if judged.model is None:
+        return "The window is unknown: give window_tokens or the model's name, or set it."
+    return f"The window is unknown, also for {judged.model[:80]!r}: give window_tokens or set it."
+
+
+def _cut_notes(judged: Judged) -> list[str]:
+    cut = judged.view.cut
+    if cut is None or not cut.crowded_out:
+        return []
+    named = ", ".join(f"e{seq}" for seq in cut.crowded_out[:20])
+    return [f"{len(cut.crowded_out)} pinned rows found no room within pinnedRowsPercent: {named}."]
+
+
+def _pass_notes(judged: Judged) -> list[str]:
+    if judged.regime == "async":
+        return ["A compaction is under way beside the requests; this one shows what the last one showed."]
+    compacted = judged.compacted
+    if compacted is None:
+        return []
     notes: list[str] = []
     progress = compacted.progress
     if progress.failed is not None:
         notes.append(f"{progress.failed} The last cut is shown; nothing was lost.")
     if progress.out_of_time:
-        notes.append("The time for this call was over: what was made is kept, the next call goes on.")
+        notes.append("The time for this call was over: what was made is kept, and the rest is gone on with.")
     if progress.stalled:
         notes.append("condensation-stalled: no run of neighbours is left; summaries show less text instead.")
     if compacted.cut is not None and compacted.cut.grown:
@@ -80,27 +142,29 @@ def _pass_notes(compacted: Compacted) -> list[str]:
     return notes
 
 
-def _limit(judged: Judged, query: PrepareQuery) -> str:
+def _limit(settings: Settings, judged: Judged, query: PrepareQuery) -> str:
     """Why a request over its window was not made smaller."""
     if query.compact == "never":
         return "Compaction was not allowed (compact: never)."
-    if judged.compacted is None:
+    if judged.strategy == "none":
         return "This session's strategy is none: nothing is compacted."
+    own = settings.rolling if judged.strategy == "rolling" else settings.lcm
+    if own.split_oversized_unit:
+        return (
+            "The newest round stays whole and nothing of it was discarded; "
+            "use a larger window or a smaller preamble."
+        )
     return (
-        "The newest unit stays whole and nothing of it was discarded; "
-        "use a larger window or a smaller preamble."
+        "The newest unit stays whole and nothing of it was discarded; use a larger window or a smaller "
+        f"preamble, or set {judged.strategy}.splitOversizedUnit to fold its older rounds."
     )
 
 
 def observe(
-    query: PrepareQuery,
-    judged: Judged,
-    projection: Projection,
-    status: Status,
-    notes: tuple[str, ...],
+    query: PrepareQuery, judged: Judged, pictured: Pictured, status: Status, notes: tuple[str, ...]
 ) -> Observation:
     view, window = judged.view, judged.window
-    compacted = judged.compacted
+    provider, model = query.provider or view.session.provider, query.model or view.session.model
     return Observation(
         session=view.session.key,
         prepared=view.name,
@@ -108,33 +172,51 @@ def observe(
         status=status,
         notes=notes,
         strategy=judged.strategy,
-        regime="passive" if compacted is None else "blocking",
+        regime=judged.regime,
+        provider=provider,
+        model=model,
         window_tokens=None if window is None else window.tokens,
-        window_source=_window_source(query, judged),
+        window_source=judged.window_source,
         trigger_tokens=None if window is None else window.trigger,
+        swap_tokens=None if window is None else window.swap,
         tail_tokens=None if window is None else window.tail,
         summary_tokens=None if window is None else window.summaries,
-        estimated_input_tokens=judged.tokens,
+        pin_tokens=None if window is None else window.pins,
+        estimated_input_tokens=judged.estimate,
         estimate_method=METHOD,
-        tokens_before=judged.before,
+        calibrated_input_tokens=judged.calibrated,
+        bytes_per_token=None if judged.bytes_per_token is None else round(judged.bytes_per_token, 3),
+        provider_input_tokens=None,
+        provider_cached_tokens=None,
         rows=view.session.next_seq - 1,
-        shown_nodes=0 if view.cut is None else len(view.cut.shown),
-        tail_rows=len(projection.tail),
-        sections=tuple(_sections(query, judged, projection)),
+        before=judged.counts(judged.first_view),
+        after=judged.counts(view),
+        sections=tuple(_sections(query, judged, pictured)),
         cut=None if view.cut is None else f"c{view.cut.id}",
         prefix_sha256=None if view.cut is None else view.cut.prefix_sha256,
-        done=None if compacted is None else _done(compacted),
+        done=None if judged.compacted is None else _done(judged.compacted),
     )
 
 
-def _window_source(
-    query: PrepareQuery, judged: Judged
-) -> Literal["argument", "setting", "unknown", "estimate"]:
-    if query.window_tokens:
-        return "argument"
-    if not judged.estimated:
-        return "setting"
-    return "unknown" if judged.window is None else "estimate"
+def read_observation(body: bytes, measured: Measured | None) -> Observation | None:
+    """An observation as it was kept, with what the provider counted since; None where another version of
+    this program wrote it in other words."""
+    kept = orjson.loads(body)
+    try:
+        kept["sections"] = tuple(
+            Section(**(section | {"sources": tuple(section["sources"])})) for section in kept["sections"]
+        )
+        kept["before"], kept["after"] = Counts(**kept["before"]), Counts(**kept["after"])
+        done = kept["done"]
+        if done is not None:
+            kept["done"] = Done(**(done | {"nodes": tuple(done["nodes"]), "levels": tuple(done["levels"])}))
+        kept["notes"] = tuple(kept["notes"])
+        if measured is not None:
+            kept["provider_input_tokens"] = measured.input_tokens
+            kept["provider_cached_tokens"] = measured.cached_tokens
+        return Observation(**kept)
+    except (KeyError, TypeError):
+        return None
 
 
 def _done(compacted: Compacted) -> Done:
@@ -143,38 +225,32 @@ def _done(compacted: Compacted) -> Done:
     return Done(
         leaves=len(progress.leaves),
         parents=len(progress.parents),
+        written=progress.written,
         nodes=tuple(f"#{node.id}" for node in made[:MAX_NODES_NAMED]),
         levels=progress.levels,
+        source_tokens=progress.folded_tokens,
+        summary_tokens=progress.summary_tokens,
         seconds=round(compacted.seconds, 3),
     )
 
 
-def _sections(query: PrepareQuery, judged: Judged, projection: Projection) -> Iterator[Section]:
+def _sections(query: PrepareQuery, judged: Judged, pictured: Pictured) -> Iterator[Section]:
     """The request's parts in order, with what each weighs; together they are the estimate."""
-    view = judged.view
-    if judged.preamble:
+    view, projection = judged.view, pictured.projection
+    if judged.preamble.tokens:
         yield Section(
             id="preamble",
             label="System prompt and tools",
             kind="preamble",
             sources=(),
             items=1 + len(query.tools),
-            bytes=len((query.system or "").encode("utf-8", "replace")),
-            tokens=judged.preamble,
+            bytes=judged.preamble.size.bytes,
+            tokens=judged.preamble.tokens,
             preview=readable((query.system or "")[:PREVIEW_CHARACTERS]),
         )
     history = lcm.history_size(projection.history)
-    if view.cut is not None and projection.history is not None:
-        yield Section(
-            id="summaries",
-            label="Summaries of the earlier conversation",
-            kind="summaries",
-            sources=tuple(f"#{shown.node}" for shown in view.cut.shown),
-            items=len(view.cut.shown),
-            bytes=history.bytes,
-            tokens=history.tokens,
-            preview=projection.history[:PREVIEW_CHARACTERS],
-        )
+    if projection.history is not None:
+        yield from _before_the_tail(view, projection.history, pictured.quotes)
     tail = view.size - history
     if projection.tail:
         first, last = projection.tail[0], projection.tail[-1]
@@ -185,6 +261,35 @@ def _sections(query: PrepareQuery, judged: Judged, projection: Projection) -> It
             sources=(f"{first.ref}..{last.ref}",),
             items=len(projection.tail),
             bytes=tail.bytes,
-            tokens=judged.tokens - judged.preamble - history.tokens,
+            tokens=judged.estimate - judged.preamble.tokens - history.tokens,
             preview=first.row.text[:PREVIEW_CHARACTERS],
+        )
+
+
+def _before_the_tail(view: View, history: str, quotes: Sequence[str]) -> Iterator[Section]:
+    cut = view.cut
+    assert cut is not None
+    size = lcm.history_size(history)
+    quoted = sum(utf8_length(quote) + 2 for quote in quotes)
+    running = () if cut.running is None else (f"e{cut.running.first}..e{cut.running.last}",)
+    yield Section(
+        id="summaries",
+        label="Summaries of the earlier conversation" if cut.shown else "Summary of the earlier conversation",
+        kind="summaries",
+        sources=tuple(f"#{shown.node}" for shown in cut.shown) or running,
+        items=len(cut.shown) or 1,
+        bytes=size.bytes - quoted,
+        tokens=size.tokens - bytes_to_tokens(quoted),
+        preview=history[:PREVIEW_CHARACTERS],
+    )
+    if quotes:
+        yield Section(
+            id="quotes",
+            label="Rows quoted from the earlier conversation",
+            kind="quotes",
+            sources=tuple(f"e{quote.seq}" for quote in cut.quotes),
+            items=len(quotes),
+            bytes=quoted,
+            tokens=bytes_to_tokens(quoted),
+            preview=quotes[0][:PREVIEW_CHARACTERS],
         )

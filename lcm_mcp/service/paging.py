@@ -13,15 +13,8 @@ from typing import cast, get_args
 from lcm_mcp.errors import BadCursor
 from lcm_mcp.projection.model import Message
 from lcm_mcp.service import cursors
-from lcm_mcp.service.answers import (
-    Format,
-    Fragment,
-    Observation,
-    Prepared,
-    PreparedMessage,
-    Receipt,
-    Status,
-)
+from lcm_mcp.service.answers import Format, Receipt, Status
+from lcm_mcp.service.prepared import Fragment, Observation, Prepared, PreparedMessage
 from lcm_mcp.service.viewing import View
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
@@ -38,6 +31,7 @@ class Facts:
     status: Status
     notes: tuple[str, ...]
     estimate: int
+    calibrated: int | None = None
     receipt: Receipt | None = None
     observation: Observation | None = None
 
@@ -59,18 +53,21 @@ class Bookmark:
     start: Start
     status: Status
     estimate: int
+    calibrated: int | None
 
 
 def read_cursor(cursor: str, session: Session, form: Format) -> Bookmark:
     """The bookmark in a cursor of this session and format. Raises BadCursor."""
-    cut, leaf, index, offset, status, estimate = cursors.read(
-        cursor, _asked(session, form), int, int, int, int, str, int
+    cut, leaf, index, offset, status, estimate, calibrated = cursors.read(
+        cursor, _asked(session, form), int, int, int, int, str, int, int
     )
-    numbers = (cut, leaf, index, offset, estimate)
+    numbers = (cut, leaf, index, offset, estimate, calibrated)
     if status not in get_args(Status) or any(int(number) < 0 for number in numbers):
         raise BadCursor
     start = Start(int(index), int(offset))
-    return Bookmark(int(cut), int(leaf), start, cast("Status", status), int(estimate))
+    return Bookmark(
+        int(cut), int(leaf), start, cast("Status", status), int(estimate), int(calibrated) or None
+    )
 
 
 def page(view: View, messages: Sequence[Message], start: Start, facts: Facts) -> Prepared:
@@ -105,6 +102,7 @@ def page(view: View, messages: Sequence[Message], start: Start, facts: Facts) ->
         status=facts.status,
         notes=facts.notes,
         estimated_input_tokens=facts.estimate,
+        calibrated_input_tokens=facts.calibrated,
         change="full",
         format=facts.format,
         first_message=start.index,
@@ -129,7 +127,15 @@ def _cursor(view: View, following: Start, facts: Facts) -> str:
     cut = 0 if view.cut is None else view.cut.id
     return cursors.make(
         _asked(view.session, facts.format),
-        (cut, view.leaf, following.index, following.offset, facts.status, facts.estimate),
+        (
+            cut,
+            view.leaf,
+            following.index,
+            following.offset,
+            facts.status,
+            facts.estimate,
+            facts.calibrated or 0,
+        ),
     )
 
 

@@ -1,36 +1,56 @@
 """prepare_context: what a request shows, under its window, with an observation of how it came about.
 
-Below the trigger, and until the first cut, that is the plain history. At the trigger the request waits for
-a compaction. Between cuts nothing before the tail's end changes. If a compaction fails, the last cut is
-shown and the status says so.
+Below the lines, and until the first cut, that is the plain history. From the swap line on a pass works
+beside the requests; at the trigger the request waits for it. Between cuts nothing before the tail's end
+changes. If a pass fails, the last cut is shown and the status says so; no call waits beyond its deadline.
 """
 
 from __future__ import annotations
 
 import time
-from typing import cast
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
 
+import apsw
 import orjson
 
-from lcm_mcp.dag import cuts
+from lcm_mcp.dag import observations
+from lcm_mcp.dag.observations import Measured, Observed
 from lcm_mcp.errors import InvalidArgument
-from lcm_mcp.service.answers import Prepared, Receipt
-from lcm_mcp.service.compaction import STRATEGY, compact, divide
+from lcm_mcp.ids import SessionId
+from lcm_mcp.service.answers import Receipt, Strategy
+from lcm_mcp.service.compaction import Wanted, compact, settled
 from lcm_mcp.service.observing import Judged, observe, status_of
 from lcm_mcp.service.paging import Facts, Start, page, read_cursor
-from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.service.passes import Compacted, Progress
+from lcm_mcp.service.prepared import Observation, Prepared
+from lcm_mcp.service.requests import PrepareQuery, Usage
+from lcm_mcp.service.selecting import put_strategy
 from lcm_mcp.service.times import now_ms
-from lcm_mcp.service.viewing import named_view, picture, view_in_force
+from lcm_mcp.service.viewing import View, named_view, picture, view_in_force
+from lcm_mcp.service.windows import (
+    Window,
+    WindowSource,
+    divide,
+    find_window,
+    named_model,
+    preamble_of,
+    ratio_in_force,
+    weigh,
+)
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.service.writing import Guard, append
-from lcm_mcp.tokens import PREAMBLE_TOKENS, TOOL_TOKENS, bytes_to_tokens, text_tokens
 from lcm_mcp.transcript import sessions
-from lcm_mcp.transcript.model import Json
-from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
 
 COMPACTION_S = 40.0
 """The longest a request waits for a compaction: clients give up at 60 s, and the answer takes time too."""
+MAX_PASSES = 3
+NOT_MEASURED = (
+    "usage was not kept: no preparation of this session is remembered under that name "
+    "(the last 1,000 are); give `prepared` as it was answered."
+)
 
 
 async def prepare(work: Workplace, query: PrepareQuery) -> Prepared:
@@ -43,10 +63,25 @@ async def prepare(work: Workplace, query: PrepareQuery) -> Prepared:
         receipt = await _append(work, query)
         key = receipt.session
     session = await work.store.read(wanted_session, work, key)
-    if query.strategy is not None and query.strategy != session.strategy:
-        await work.store.write(sessions.select_strategy, session.id, query.strategy)
+    notes: tuple[str, ...] = ()
+    if query.usage is not None and not await _measured(work, session, query.usage):
+        notes = (NOT_MEASURED,)
+    session = await _selected(work, session, query)
     judged = await _judge(work, session, query, deadline)
-    return await _answer(work, query, judged, receipt)
+    return await _answer(work, query, judged, receipt, notes)
+
+
+async def force(work: Workplace, key: str | None, strategy: Strategy | None) -> Observation:
+    """Compact a session now, window known or not, and say what was done."""
+    session = await work.store.read(wanted_session, work, key)
+    if (strategy or strategy_of(work, session)) == "none":
+        raise InvalidArgument(
+            "strategy", f"that of session {session.key!r} is none", "Give rolling or lcm to compact it."
+        )
+    query = PrepareQuery(session.key, strategy=strategy, compact="force", format="text", detail=True)
+    observation = (await prepare(work, query)).observation
+    assert observation is not None
+    return observation
 
 
 async def _append(work: Workplace, query: PrepareQuery) -> Receipt:
@@ -56,55 +91,155 @@ async def _append(work: Workplace, query: PrepareQuery) -> Receipt:
     return await append(work, key, query.append, Guard(), None, None)
 
 
+async def _measured(work: Workplace, session: Session, usage: Usage) -> bool:
+    counted = Measured(usage.input_tokens, usage.cached_tokens)
+    return await work.store.write(observations.measure, session.id, usage.prepared, counted)
+
+
+async def _selected(work: Workplace, session: Session, query: PrepareQuery) -> Session:
+    """The session with the strategy and model that the call names; written only where that is new."""
+    names_other = query.compact != "never" and (
+        query.provider not in (None, session.provider) or query.model not in (None, session.model)
+    )
+    if not names_other and query.strategy in (None, session.strategy):
+        return session
+    return await work.store.write(_select, work, session.id, query, names_other)
+
+
+def _select(
+    db: apsw.Connection, work: Workplace, wanted: SessionId, query: PrepareQuery, names_other: bool
+) -> Session:
+    session = sessions.find_by_id(db, wanted)
+    assert session is not None
+    if names_other:
+        sessions.name_model(db, session, query.provider, query.model)
+    if query.strategy is not None:
+        put_strategy(db, work, session, query.strategy)
+    selected = sessions.find_by_id(db, wanted)
+    assert selected is not None
+    return selected
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """How large the window is, who says so, and its lines; None where nobody knows it."""
+
+    window: Window | None
+    source: WindowSource
+
+
 async def _judge(work: Workplace, session: Session, query: PrepareQuery, deadline: float) -> Judged:
-    """Decide whether a compaction is due, and make it."""
+    """Decide whether a compaction is due, and make it, or start it."""
     strategy = query.strategy or strategy_of(work, session)
-    view = await work.store.read(view_in_force, session.id, strategy)
-    preamble = preamble_tokens(query)
-    asked = query.window_tokens or work.settings.lcm.context_window_tokens
-    before = preamble + view.size.tokens
-    tokens = asked
-    if asked is None and query.compact == "force":
+    model = named_model(query.provider or session.provider, query.model or session.model)
+    view, ratio = await work.store.read(_standing, session, strategy, model)
+    lines = await _lines(work, session, query, strategy, view, ratio)
+    window = lines.window
+    judged = Judged(view, view, strategy, window, lines.source, preamble_of(query), model, ratio)
+    if window is None or strategy == "none" or view.leaf == 0:
+        return judged
+    wanted = Wanted(session.id, strategy, window)
+    match _due(query, judged, window):
+        case "blocking":
+            return await _waited(work, wanted, query, judged, deadline)
+        case "async":
+            return await _beside(work, wanted, query, judged, deadline)
+        case "passive":
+            return judged
+
+
+def _standing(
+    db: apsw.Connection, session: Session, strategy: Strategy, model: str | None
+) -> tuple[View, float | None]:
+    return view_in_force(db, session.id, strategy), ratio_in_force(db, session, model)
+
+
+async def _lines(
+    work: Workplace,
+    session: Session,
+    query: PrepareQuery,
+    strategy: Strategy,
+    view: View,
+    ratio: float | None,
+) -> _Lines:
+    preamble = preamble_of(query)
+    tokens, source = await find_window(work.settings, session, query, strategy)
+    if tokens is None and query.compact == "force":
         # Without a known window what there is now stands for it; after that, what stood for it then,
         # so that forcing once more finds nothing to do.
-        tokens = before if view.cut is None else view.cut.window
-    window = None if tokens is None else divide(tokens, preamble, work.settings.lcm)
-    due = window is not None and (
-        query.compact == "force" or (query.compact == "auto" and before >= window.trigger)
-    )
-    compacted = None
-    if window is not None and due and strategy == STRATEGY and view.leaf > 0:
-        compacted = await compact(work, session.id, window, deadline)
-        view = await work.store.read(view_in_force, session.id, strategy)
-    return Judged(view, strategy, window, asked is None, preamble, before, compacted)
+        now = weigh(preamble.size + view.size, ratio)
+        tokens, source = (now if view.cut is None else view.cut.window), "estimate"
+    if not tokens:
+        return _Lines(None, source)
+    return _Lines(divide(tokens, preamble, strategy, work.settings, ratio), source)
 
 
-def preamble_tokens(query: PrepareQuery) -> int:
-    """The estimate of the preamble: the caller's own figure, or that of its text and tools."""
-    if query.preamble_tokens is not None:
-        return query.preamble_tokens
-    if query.system is None and not query.tools:
-        return 0
-    tools = sum(bytes_to_tokens(len(encode(cast("Json", tool)))) + TOOL_TOKENS for tool in query.tools)
-    return PREAMBLE_TOKENS + text_tokens(query.system or "") + tools
+def _due(query: PrepareQuery, judged: Judged, window: Window) -> Literal["passive", "async", "blocking"]:
+    if query.compact == "force":
+        return "blocking"
+    if query.compact == "never" or judged.tokens < window.swap:
+        return "passive"
+    return "blocking" if judged.tokens >= window.trigger else "async"
 
 
-async def _answer(work: Workplace, query: PrepareQuery, judged: Judged, receipt: Receipt | None) -> Prepared:
+async def _waited(
+    work: Workplace, wanted: Wanted, query: PrepareQuery, judged: Judged, deadline: float
+) -> Judged:
+    """Compact and wait; a pass that was under way may have been for other lines, so look again after it."""
+    for _ in range(MAX_PASSES):
+        found = await work.store.read(settled, work.settings, wanted)
+        if found is not None:
+            before = judged.compacted
+            compacted = Compacted(None, found, 0.0) if before is None or before.cut is None else before
+            return replace(judged, compacted=compacted, regime="blocking")
+        joined = work.background.at_work(wanted.session) is not None
+        left = max(deadline - time.monotonic(), 0.0)
+        done = await work.background.carry_out(
+            wanted.session, partial(compact, work, wanted), left, work.report
+        )
+        if done.fault is not None:
+            raise done.fault
+        view = await work.store.read(view_in_force, wanted.session, judged.strategy)
+        unfinished = Compacted(None, replace(done.progress, out_of_time=True), COMPACTION_S)
+        judged = replace(judged, view=view, compacted=done.outcome or unfinished, regime="blocking")
+        if not joined or done.outcome is None or _due(query, judged, wanted.window) != "blocking":
+            return judged
+    return judged
+
+
+async def _beside(
+    work: Workplace, wanted: Wanted, query: PrepareQuery, judged: Judged, deadline: float
+) -> Judged:
+    """Start a pass beside the requests, if there is something to do for it."""
+    if not work.background.hosts:
+        return await _waited(work, wanted, query, judged, deadline)
+    if work.background.at_work(wanted.session) is None:
+        found: Progress | None = await work.store.read(settled, work.settings, wanted)
+        if found is not None:
+            return judged
+        work.background.start(wanted.session, partial(compact, work, wanted))
+    return replace(judged, regime="async")
+
+
+async def _answer(
+    work: Workplace, query: PrepareQuery, judged: Judged, receipt: Receipt | None, notes: tuple[str, ...]
+) -> Prepared:
     view = judged.view
     pictured = await work.store.read(picture, view, query.format)
-    status, notes = status_of(query, judged)
-    notes += pictured.notes
-    observation = observe(query, judged, pictured.projection, status, notes)
-    await work.store.write(
-        cuts.keep_observation, view.session.id, view.name, orjson.dumps(observation), now_ms()
-    )
+    status, said = status_of(work.settings, query, judged)
+    notes = (*notes, *said, *pictured.notes)
+    observation = observe(query, judged, pictured, status, notes)
+    if query.keep:
+        size = judged.preamble.size + view.size
+        seen = Observed(view.name, judged.model, size.bytes, size.beside_bytes, orjson.dumps(observation))
+        await work.store.write(observations.keep, view.session.id, seen, now_ms())
     detail = observation if query.detail else None
-    facts = Facts(query.format, status, notes, judged.tokens, receipt, detail)
+    facts = Facts(query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail)
     return page(view, pictured.messages, Start(), facts)
 
 
 async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prepared:
-    if query.append or query.strategy is not None or query.compact == "force":
+    if query.append or query.strategy is not None or query.compact == "force" or query.usage is not None:
         raise InvalidArgument(
             "cursor", "a further page neither appends nor compacts", "Give only session, format and cursor."
         )
@@ -112,5 +247,5 @@ async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prep
     mark = read_cursor(cursor, session, query.format)
     view = await work.store.read(named_view, session.id, mark.cut, mark.leaf)
     pictured = await work.store.read(picture, view, query.format)
-    facts = Facts(query.format, mark.status, pictured.notes, mark.estimate)
+    facts = Facts(query.format, mark.status, pictured.notes, mark.estimate, mark.calibrated)
     return page(view, pictured.messages, mark.start, facts)

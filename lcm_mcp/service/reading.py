@@ -10,6 +10,7 @@ from typing import assert_never
 
 import apsw
 
+from lcm_mcp.dag import observations
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import Node, header
 from lcm_mcp.errors import InvalidArgument
@@ -34,6 +35,8 @@ from lcm_mcp.service.answers import (
     SessionPage,
     TierLine,
 )
+from lcm_mcp.service.observing import read_observation
+from lcm_mcp.service.prepared import Observation
 from lcm_mcp.service.times import iso
 from lcm_mcp.service.workplace import (
     EVERYWHERE,
@@ -46,7 +49,7 @@ from lcm_mcp.service.workplace import (
     wanted_session,
 )
 from lcm_mcp.tokens import utf8_length
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import pins, sessions, store
 from lcm_mcp.transcript.model import Image, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import encode, readable
@@ -229,6 +232,7 @@ def _describe_row(db: apsw.Connection, session: Session, row: Row) -> RowDescrip
         unit=f"e{mark.unit}",
         node=cover.node_of(row.seq),
         removed=row.seq not in cover.path,
+        pinned=pins.is_pinned(db, session.id, row.seq),
         variants=store.count_variants(db, session.id, row.seq),
         child_sessions=tuple(sessions.children_of_row(db, session.id, row.seq)),
     )
@@ -252,3 +256,10 @@ def _part_line(part: Part) -> PartLine:
             return PartLine(readable(part.kind), len(encode(raw)), None)
         case _:
             assert_never(part)
+
+
+def last_observation(db: apsw.Connection, work: Workplace, key: str | None) -> Observation | None:
+    """The newest observation of a session; None where nothing was prepared yet."""
+    session = wanted_session(db, work, key)
+    found = observations.last(db, session.id)
+    return None if found is None else read_observation(*found)

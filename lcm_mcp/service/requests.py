@@ -29,8 +29,21 @@ class GrepQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """What a provider counted for the request that was prepared under this name, in tokens."""
+
+    prepared: str
+    input_tokens: int
+    cached_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareQuery:
-    """window_tokens and preamble_tokens are tokens; system and tools are the preamble itself, unstored."""
+    """window_tokens and preamble_tokens are tokens; system and tools are the preamble itself, unstored.
+
+    provider and model say whom the request is for, and stay so for the session until another is named.
+    keep false leaves no observation behind: somebody looks, no request is made.
+    """
 
     session: str | None = None
     append: Sequence[object] = ()
@@ -39,8 +52,12 @@ class PrepareQuery:
     preamble_tokens: int | None = None
     system: str | None = None
     tools: Sequence[object] = ()
+    provider: str | None = None
+    model: str | None = None
+    usage: Usage | None = None
     format: Format = "messages"
     compact: Literal["auto", "force", "never"] = "auto"
     deadline_ms: int = 50_000
     detail: bool = False
+    keep: bool = True
     cursor: str | None = None

@@ -18,7 +18,8 @@ from lcm_mcp.ids import CutId, Seq, SessionId
 from lcm_mcp.projection.formats import render
 from lcm_mcp.projection.model import Message, Notes, Projection, TailRow
 from lcm_mcp.service.answers import Format, Strategy
-from lcm_mcp.service.compaction import STRATEGY, shown_history, shown_size
+from lcm_mcp.service.quoting import quote_blocks
+from lcm_mcp.service.showing import shown_history, shown_size
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
@@ -38,12 +39,17 @@ class View:
     def name(self) -> str:
         return f"c{0 if self.cut is None else self.cut.id}.e{self.leaf}"
 
+    @property
+    def tail_rows(self) -> int:
+        """Rows shown word for word: every input but the history message."""
+        return self.size.inputs - (self.cut is not None)
+
 
 def view_in_force(db: apsw.Connection, session: SessionId, strategy: Strategy) -> View:
     """The projection that a session's next request shows."""
     found = sessions.find_by_id(db, session)
     assert found is not None
-    cut = cuts.last_cut(db, session, STRATEGY) if strategy == STRATEGY else None
+    cut = None if strategy == "none" else cuts.last_cut(db, session, strategy)
     return View(found, found.leaf, cut, shown_size(db, found, cut, found.leaf))
 
 
@@ -59,10 +65,14 @@ def named_view(db: apsw.Connection, session: SessionId, cut: int, leaf: int) -> 
 
 @dataclass(frozen=True, slots=True)
 class Pictured:
-    """A projection and its messages; notes say what the format could not show as it was."""
+    """A projection and its messages; notes say what the format could not show as it was.
+
+    quotes are the quoted rows, as they stand in the history.
+    """
 
     projection: Projection
     messages: Sequence[Message]
+    quotes: Sequence[str]
     notes: tuple[str, ...]
 
 
@@ -76,7 +86,8 @@ def picture(db: apsw.Connection, view: View, form: Format) -> Pictured:
     ]
     projection = Projection(shown_history(db, view.session.id, view.cut), tail)
     rendered = render(projection, form)
-    return Pictured(projection, rendered.messages, _format_notes(rendered.notes))
+    quotes = [] if view.cut is None else quote_blocks(db, view.session.id, view.cut.quotes)
+    return Pictured(projection, rendered.messages, quotes, _format_notes(rendered.notes))
 
 
 def _format_notes(notes: Notes) -> tuple[str, ...]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import cast
 
 import apsw
 
@@ -27,6 +28,7 @@ from lcm_mcp.ids import (
     parse_address,
 )
 from lcm_mcp.service.answers import Strategy
+from lcm_mcp.service.background import Background, Report, no_report
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.model import Summarizer
@@ -42,11 +44,16 @@ EVERYWHERE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """The open store, the settings in force and the summarizers in the order they are tried."""
+    """The open store, the settings in force and the summarizers in the order they are tried.
+
+    background holds the passes under way; report is told how far the call at hand is.
+    """
 
     store: Store
     settings: Settings
     chain: Sequence[Summarizer]
+    background: Background = field(default_factory=Background)
+    report: Report = no_report
 
     @property
     def project(self) -> str:
@@ -56,8 +63,7 @@ class Workplace:
 
 def strategy_of(work: Workplace, session: Session) -> Strategy:
     """The strategy that prepares a session: its own where one was selected, else the configured one."""
-    chosen = session.strategy or work.settings.strategy
-    return "none" if chosen == "none" else "lcm"
+    return cast("Strategy", session.strategy or work.settings.strategy)
 
 
 def wanted_session(db: apsw.Connection, work: Workplace, key: str | None) -> Session:

@@ -18,7 +18,7 @@ import apsw
 from lcm_mcp.errors import AppendConflict, ImportRefused, InvalidArgument, MalformedAddress
 from lcm_mcp.ids import RowAddress, Seq, parse_address
 from lcm_mcp.service.answers import Imported, ImportOutcome, Receipt
-from lcm_mcp.service.compaction import fold_memory
+from lcm_mcp.service.memory import fold_memory
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import sessions, store

@@ -1,0 +1,57 @@
+"""Leases: one process at a time compacts a session.
+
+A lease saves work, not truth: commits check for themselves. It names its process, so that the lease of a
+dead one is lost at once; where that cannot be asked, it runs out. Functions take a connection and never
+begin or commit.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from typing import Final
+
+import apsw
+
+from lcm_mcp.ids import SessionId
+
+LEASE_MS: Final = 660_000
+"""A little longer than the longest pass, so that no living one has to renew it."""
+
+
+def take_lease(db: apsw.Connection, session: SessionId, token: str, now: int) -> bool:
+    """Take the session's lease under a token of the caller's own, if no living process holds it."""
+    row = next(db.execute("SELECT holder, expires_at FROM lease WHERE session = ?", (session,)), None)
+    if row is not None and row[1] > now and _lives(row[0]):
+        return False
+    db.execute(
+        """INSERT INTO lease(session, token, holder, expires_at) VALUES(?, ?, ?, ?)
+            ON CONFLICT(session) DO UPDATE SET token = excluded.token, holder = excluded.holder,
+            expires_at = excluded.expires_at""",
+        (session, token, _me(), now + LEASE_MS),
+    )
+    return True
+
+
+def release_lease(db: apsw.Connection, session: SessionId, token: str) -> None:
+    """Give a lease back; nothing happens if it was never had, or lost in the meantime."""
+    db.execute("DELETE FROM lease WHERE session = ? AND token = ?", (session, token))
+
+
+def _me() -> str:
+    return f"{socket.gethostname()}/{os.getpid()}"
+
+
+def _lives(holder: str) -> bool:
+    """Whether a holder may still be at work; one on another host is believed until its time is over."""
+    host, _, pid = holder.rpartition("/")
+    if host != socket.gethostname() or sys.platform == "win32":
+        return True  # Windows has no harmless way to ask; there the lease runs out by itself
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

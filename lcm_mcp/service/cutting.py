@@ -1,0 +1,188 @@
+"""The lcm strategy's pass: fold, condense, and draw a cut of the nodes that stand.
+
+A cut is committed only if it shows strictly less than before and still matches the store. Its tail starts
+at a border where a node ends, never before the tail of the cut in force. If the summarizer fails, the last
+cut stays and is shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import apsw
+
+from lcm_mcp.dag import cuts
+from lcm_mcp.dag import store as dag
+from lcm_mcp.dag.cuts import Cut, ShownNode
+from lcm_mcp.dag.plan import MIN_TARGET_TOKENS, Policy, Settled, next_step
+from lcm_mcp.ids import CutId, Seq, SessionId
+from lcm_mcp.projection import lcm
+from lcm_mcp.service.folding import Goal, fold, read_plan
+from lcm_mcp.service.passes import Progress
+from lcm_mcp.service.quoting import quotes_for
+from lcm_mcp.service.showing import shown_size, summarized
+from lcm_mcp.service.tails import Tail, wanted_tail
+from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.windows import FENCE_TOKENS, Window
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.settings import LcmSettings
+from lcm_mcp.tokens import Size, text_tokens
+from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.path import Path
+from lcm_mcp.transcript.sessions import Session
+
+STRATEGY = "lcm"
+MAX_STALE_CUTS = 5
+
+
+def settled(
+    db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window
+) -> Progress | None:
+    """The outcome of a pass that would find nothing to do; None where there is something."""
+    tail = _tail(db, settings, session, window)
+    policy = _policy(window, settings, tail)
+    step = next_step(read_plan(db, session, tail.first, divided=tail.divided).shape, policy)
+    if not isinstance(step, Settled) or draw_cut(db, session, window, tail, policy, step.stalled):
+        return None
+    return Progress(stalled=step.stalled)
+
+
+async def fold_and_cut(
+    work: Workplace, session: SessionId, window: Window, progress: Progress, deadline: float
+) -> Cut | None:
+    """Bring a session's projection under its window's lines as far as it goes."""
+    settings = work.settings.lcm
+    for _ in range(MAX_STALE_CUTS):
+        progress.stalled = False
+        tail = await work.store.read(_tail, settings, session, window)
+        policy = _policy(window, settings, tail)
+        await fold(work, Goal(session, tail.first, policy, deadline, tail.divided), progress)
+        if progress.failed is not None:
+            return None
+        drawn = await work.store.read(draw_cut, session, window, tail, policy, progress.stalled)
+        if drawn is None:
+            return None
+        committed = await work.store.write(_commit, session, drawn)
+        if committed is not None:
+            return committed
+    return None
+
+
+def _tail(db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window) -> Tail:
+    found = sessions.find_by_id(db, session)
+    assert found is not None
+    in_force = cuts.last_cut(db, session, STRATEGY)
+    floor = None if in_force is None else in_force.tail_from
+    return wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
+
+
+def _policy(window: Window, settings: LcmSettings, tail: Tail) -> Policy:
+    """Sizes for this window; where the newest unit leaves little room, summaries have to do with that."""
+    chunk = min(settings.leaf_chunk_tokens, window.tokens // 2)
+    room = window.tokens - window.preamble - window.weigh(tail.least) - FENCE_TOKENS
+    policy = Policy(chunk, settings.leaf_target_tokens, window.in_rule_tokens(window.summaries))
+    if window.in_rule_tokens(room) < policy.budget:
+        cramped = max(window.in_rule_tokens(room), MIN_TARGET_TOKENS)
+        return Policy(chunk, settings.leaf_target_tokens, cramped, cramped=True)
+    return policy
+
+
+def draw_cut(
+    db: apsw.Connection, session: SessionId, window: Window, tail: Tail, policy: Policy, stalled: bool
+) -> Cut | None:
+    """The cut to make of the nodes that stand; None where it would not show strictly less than before."""
+    found = sessions.find_by_id(db, session)
+    assert found is not None
+    path = Path(db, session, found.leaf)
+    in_force = cuts.last_cut(db, session, STRATEGY)
+    now = window.weigh(shown_size(db, found, in_force, found.leaf))
+    best: tuple[Cut, int] | None = None
+    for end in _ends(db, found, path, tail, in_force):
+        cut, size = _draw(db, found, path, end, tail, window, policy, stalled)
+        weight = window.weigh(size)
+        if best is None or weight < best[1]:
+            best = cut, weight
+        if best[1] + window.preamble < window.swap:
+            break
+    if best is None or best[1] >= now:
+        return None
+    return best[0]
+
+
+def _ends(db: apsw.Connection, session: Session, path: Path, tail: Tail, in_force: Cut | None) -> list[Seq]:
+    """Rows after which the tail may start, the best first: the last one before the tail that is wanted, then
+    later ones up to the newest it may start at, for where that leaves too much; last those whose border a
+    late result has crossed since a node was made to end there."""
+    floor = Seq(1) if in_force is None else path.before(in_force.tail_from)
+    whole: list[Seq] = []
+    crossed: list[Seq] = []
+
+    def sort_in(end: Seq) -> None:
+        border = dag.border_after(db, session.id, path, end)
+        if border == "none" and tail.divided and end >= tail.unit:
+            border = dag.border_after(db, session.id, path, end, "round")
+        if border == "none" and in_force is not None and end == floor:
+            border = "whole"  # where the cut in force ends was a border, and stays one for it
+        if border != "none":
+            (whole if border == "whole" else crossed).append(end)
+
+    end = dag.covered_end(db, session.id, path, path.before(tail.first))
+    while end >= floor and end > 0 and not whole:
+        sort_in(end)
+        end = dag.covered_end(db, session.id, path, Seq(end - 1))
+    for end in dag.ends_between(db, session.id, path, max(tail.first, floor), path.before(tail.newest)):
+        sort_in(end)
+    return whole + crossed
+
+
+def _draw(
+    db: apsw.Connection,
+    session: Session,
+    path: Path,
+    end: Seq,
+    tail: Tail,
+    window: Window,
+    policy: Policy,
+    stalled: bool,
+) -> tuple[Cut, Size]:
+    """The cut whose tail starts after row `end`, and what its projection weighs."""
+    tail_from = path.after(end)
+    assert tail_from is not None
+    nodes = dag.frontier(db, session.id, path, end)
+    texts = [summarized(db, session.id, node) for node in nodes]
+    quotes = quotes_for(db, session, path, tail_from, tail, window)
+    verbatim = store.path_totals(db, session.id, session.leaf) - store.path_totals(db, session.id, end)
+    room = window.tokens - window.preamble - window.weigh(verbatim) - FENCE_TOKENS
+    left = window.in_rule_tokens(room) - sum(text_tokens(block + "\n\n") for block in quotes.blocks)
+    tiers = lcm.choose_tiers(texts, min(policy.budget, max(left, 0)))
+    history = lcm.history(texts, tiers, quotes.blocks)
+    assert history is not None
+    cut = Cut(
+        id=CutId(0),
+        strategy=STRATEGY,
+        tail_from=tail_from,
+        shown=tuple(ShownNode(node.id, tier) for node, tier in zip(nodes, tiers, strict=True)),
+        running=None,
+        quotes=quotes.quotes,
+        crowded_out=quotes.crowded_out,
+        stalled=stalled,
+        grown=policy.grown,
+        window=window.tokens,
+        prefix_sha256=hashlib.sha256(history.encode()).hexdigest(),
+        made_at=now_ms(),
+    )
+    return cut, lcm.history_size(history) + verbatim
+
+
+def _commit(db: apsw.Connection, session: SessionId, cut: Cut) -> Cut | None:
+    """Store a cut if its nodes are still the frontier before its tail; None where they are not."""
+    found = sessions.find_by_id(db, session)
+    assert found is not None
+    path = Path(db, session, found.leaf)
+    if cut.tail_from not in path:
+        return None
+    standing = dag.frontier(db, session, path, path.before(cut.tail_from))
+    if [node.id for node in standing] != [shown.node for shown in cut.shown]:
+        return None
+    return replace(cut, id=cuts.commit_cut(db, session, cut))

@@ -1,0 +1,48 @@
+"""What a compaction has made so far, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from lcm_mcp.dag.cuts import Cut
+from lcm_mcp.dag.model import Node
+
+
+@dataclass(slots=True)
+class Progress:
+    """What a pass has made; failed is the summarizer's own sentence where it could not be called.
+
+    written counts summaries that are no nodes (rolling's), levels the rungs they came from. planned and
+    folded are tokens of source, planned being None until it is known.
+    """
+
+    leaves: list[Node] = field(default_factory=list[Node])
+    parents: list[Node] = field(default_factory=list[Node])
+    written: int = 0
+    written_levels: set[int] = field(default_factory=set[int])
+    planned_tokens: int | None = None
+    folded_tokens: int = 0
+    summary_tokens: int = 0
+    stalled: bool = False
+    failed: str | None = None
+    out_of_time: bool = False
+
+    @property
+    def levels(self) -> tuple[int, ...]:
+        return tuple(sorted({node.level for node in (*self.leaves, *self.parents)} | self.written_levels))
+
+    @property
+    def line(self) -> str:
+        """How far it is, for people."""
+        made = len(self.leaves) + len(self.parents) + self.written
+        of = "" if self.planned_tokens is None else f" of {self.planned_tokens:,}"
+        return f"{self.folded_tokens:,}{of} tokens folded, {made} summaries made"
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """How a compaction ended: cut is the new one, None where the one in force stays."""
+
+    cut: Cut | None
+    progress: Progress
+    seconds: float

@@ -1,0 +1,139 @@
+"""What a preparation answers: a page of the projection, and the observation that explains it.
+
+Addresses and times (ISO 8601, UTC) are strings, ready to be shown; sizes are tokens by our own estimate
+unless the name says bytes, characters or provider.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from lcm_mcp.service.answers import Format, Status, Strategy
+from lcm_mcp.transcript.model import Json
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A stretch of the prepared request, in order; preview is at most 180 characters."""
+
+    id: str
+    label: str
+    kind: Literal["preamble", "summaries", "quotes", "tail"]
+    sources: tuple[str, ...]
+    items: int
+    bytes: int
+    tokens: int
+    preview: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a compaction did before this answer; nodes names the first 100 it made.
+
+    written counts summaries that are no nodes (rolling's); source_tokens were folded into summary_tokens.
+    """
+
+    leaves: int
+    parents: int
+    written: int
+    nodes: tuple[str, ...]
+    levels: tuple[int, ...]
+    source_tokens: int
+    summary_tokens: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How much a projection shows: its tokens, summaries and rows shown word for word."""
+
+    tokens: int
+    summaries: int
+    tail_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """The description of one preparation; percentages and tokens as they were in force then.
+
+    estimated_input_tokens is always our fixed rule; calibrated_input_tokens the same bytes under the ratio
+    that the provider's own counts gave (lines and fit use it where it is there). provider_* are what the
+    provider counted for this very request, once it was reported.
+    """
+
+    session: str
+    prepared: str
+    made_at: str
+    status: Status
+    notes: tuple[str, ...]
+    strategy: Strategy
+    regime: Literal["passive", "async", "blocking"]
+    provider: str | None
+    model: str | None
+    window_tokens: int | None
+    window_source: Literal["argument", "setting", "catalogue", "estimate", "unknown"]
+    trigger_tokens: int | None
+    swap_tokens: int | None
+    tail_tokens: int | None
+    summary_tokens: int | None
+    pin_tokens: int | None
+    estimated_input_tokens: int
+    estimate_method: str
+    calibrated_input_tokens: int | None
+    bytes_per_token: float | None
+    provider_input_tokens: int | None
+    provider_cached_tokens: int | None
+    rows: int
+    before: Counts
+    after: Counts
+    sections: tuple[Section, ...]
+    cut: str | None
+    prefix_sha256: str | None
+    done: Done | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedMessage:
+    """One message in the asked format, with the addresses of the rows it shows (none for summaries)."""
+
+    message: dict[str, Json]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A piece of a message too large for one page: join json over pages until offset + len(json) = total.
+
+    index is the message's place in the projection; offset and total count characters of its JSON.
+    """
+
+    index: int
+    offset: int
+    total: int
+    json: str
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A page of the projection named by prepared, with what an append in the same call did."""
+
+    session: str
+    created: bool
+    refs: tuple[str, ...]
+    duplicates: tuple[str, ...]
+    conflicts: tuple[str, ...]
+    prepared: str
+    status: Status
+    notes: tuple[str, ...]
+    estimated_input_tokens: int
+    calibrated_input_tokens: int | None
+    change: Literal["full"]
+    format: Format
+    first_message: int
+    total_messages: int
+    messages: tuple[PreparedMessage, ...]
+    fragment: Fragment | None
+    next_cursor: str | None
+    observation: Observation | None
