@@ -3,59 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
+from commands import Cli
 from transcripts import SAMPLES, neutral_file
 
 from lcm_mcp.cli import main
 
 _TINY = SAMPLES / "tiny-queue-operation.jsonl"
 _BAD = SAMPLES / "planted-bad-lines.jsonl"
-
-
-@dataclass(frozen=True)
-class Ended:
-    code: int
-    out: str
-    err: str
-
-    @property
-    def answer(self) -> Any:
-        return json.loads(self.out)
-
-
-class Cli:
-    """Runs the command in this process on one store."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str], db: Path) -> None:
-        self._capsys = capsys
-        self.db = db
-
-    def __call__(self, *arguments: str | Path) -> Ended:
-        with pytest.raises(SystemExit) as end:
-            main(["--db", str(self.db), *map(str, arguments)])
-        out, err = self._capsys.readouterr()
-        assert "Traceback" not in err
-        assert isinstance(end.value.code, int)
-        return Ended(end.value.code, out, err)
-
-    def done(self, *arguments: str | Path) -> str:
-        ended = self(*arguments)
-        assert (ended.code, ended.err) == (0, "")
-        return ended.out
-
-    def answer(self, *arguments: str | Path) -> Any:
-        return json.loads(self.done(*arguments, "--json"))
-
-    def refusal(self, *arguments: str | Path, code: int = 1) -> str:
-        ended = self(*arguments)
-        assert ended.code == code
-        if code == 1:
-            assert ended.err.count("\n") == 1
-        return ended.err
 
 
 @pytest.fixture
@@ -74,6 +31,10 @@ def test_help_names_every_command(cli: Cli) -> None:
         "describe",
         "expand",
         "context",
+        "compact",
+        "strategy",
+        "pin",
+        "stats",
         "serve",
         "demo",
     ):
@@ -90,6 +51,11 @@ def test_help_names_every_command(cli: Cli) -> None:
         (["describe", "e1"], {"session", "row", "node"}),
         (["expand", "e1"], {"session", "id", "rows", "next_cursor"}),
         (["context", "--window", "9000"], {"prepared", "status", "messages", "observation"}),
+        (["context"], {"prepared", "status", "sections", "provider_input_tokens", "done"}),
+        (["compact"], {"prepared", "status", "sections", "strategy", "window_source", "done"}),
+        (["strategy"], {"session", "strategy", "chosen_by", "rows"}),
+        (["stats"], {"rows", "rows_by_role", "nodes", "cuts", "file_bytes"}),
+        (["stats", "--all"], {"rows", "sessions"}),
         (["doctor"], {"path", "healthy", "checks", "settings"}),
     ],
 )
@@ -97,6 +63,7 @@ def test_a_reading_command_answers_a_reader_in_80_columns_and_a_script_in_one_do
     cli: Cli, command: list[str], fields: set[str]
 ) -> None:
     cli.done("import", _TINY)
+    cli.done("context", "--window", "9000", "--compact", "auto")
     assert fields <= cli.answer(*command).keys()
     text = cli.done(*command)
     assert text.strip()
@@ -136,6 +103,9 @@ def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch
         (["grep", ""], "pattern"),
         (["grep", "x", "--since", "yesterday"], "since"),
         (["sessions", "--cursor", "forged"], "cursor"),
+        (["stats", "--session", "nobody"], "nobody"),
+        (["strategy", "lcm", "--session", "nobody"], "nobody"),
+        (["compact", "--session", "nobody"], "nobody"),
     ],
 )
 def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words: str) -> None:
@@ -152,6 +122,9 @@ def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words:
         ["list", "--depth", "x"],
         ["import", "no-such-file"],
         ["serve", "--transport", "x"],
+        ["strategy", "rollling"],
+        ["compact", "none"],
+        ["stats", "--all", "--session", "a"],
     ],
 )
 def test_wrong_usage_is_exit_2(cli: Cli, arguments: list[str]) -> None:
@@ -224,7 +197,7 @@ def test_no_fold_stores_the_conversation_without_summaries(cli: Cli, tmp_path: P
     )
     cli.done("import", "--no-fold", talk)
     assert cli.answer("list")["total"] == 0
-    other = Cli(cli._capsys, tmp_path / "folded.sqlite")  # pyright: ignore[reportPrivateUsage]
+    other = Cli(cli.capsys, tmp_path / "folded.sqlite")
     assert "folded" in other.done("import", talk)
     assert other.answer("list")["total"] > 0
 
@@ -273,28 +246,10 @@ def test_grep_pages_and_marks_what_covers_a_hit(cli: Cli, tmp_path: Path) -> Non
     assert "No match" in cli.done("grep", "lighthouse")
 
 
-def test_context_looks_without_changing_anything_unless_told(cli: Cli, tmp_path: Path) -> None:
-    talk = neutral_file(
-        tmp_path / "t.jsonl", *("a long sentence about the harbour. " * 80 for _ in range(40))
-    )
-    cli.done("import", talk)
-    looked = cli.answer("context", "--window", "12000")
-    assert looked["observation"]["cut"] is None
-    fitted = cli.answer("context", "--window", "12000", "--compact", "auto")
-    assert fitted["observation"]["cut"] is not None
-    assert fitted["estimated_input_tokens"] <= 12000 < looked["estimated_input_tokens"]
-    assert "▓" in cli.done("context", "--window", "12000")
-
-
-@pytest.mark.parametrize("form", ["messages", "anthropic", "openai"])
-def test_context_prints_the_messages_of_a_format_one_a_line(cli: Cli, form: str) -> None:
-    cli.done("import", _TINY)
-    lines = cli.done("context", "--format", form).splitlines()
-    assert all("role" in json.loads(line) for line in lines)
-
-
 def test_quiet_leaves_only_what_was_asked_for(cli: Cli) -> None:
     assert cli.done("--quiet", "import", _TINY) == ""
+    assert cli.done("strategy", "lcm", "--quiet") == ""
+    assert cli.done("compact", "--quiet") == ""
 
 
 def test_an_interrupt_ends_with_130_and_no_traceback(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

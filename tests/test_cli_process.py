@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -50,6 +52,9 @@ def test_no_command_but_serve_loads_mcp(tmp_path: Path) -> None:
         ["describe", "e1"],
         ["expand", "e1"],
         ["context", "--compact", "auto", "--window", "2000"],
+        ["compact", "lcm"],
+        ["strategy"],
+        ["stats"],
         ["doctor"],
         ["demo"],
     )
@@ -123,6 +128,44 @@ def test_alone_on_a_terminal_it_shows_the_state_and_makes_no_store(tmp_path: Pat
     assert not db.exists()
     assert fresh(["--db", str(db), "import", str(_TINY)]).returncode == 0
     assert "1 session" in on_a_terminal(["--db", str(db)], NO_COLOR="1")
+
+
+@on_posix
+def test_compacting_is_shown_to_a_person_and_to_no_one_else(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.sqlite")
+    talk = neutral_file(tmp_path / "t.jsonl", *("a sentence about the harbour. " * 90 for _ in range(40)))
+    assert fresh(["--db", db, "import", "--no-fold", str(talk)]).returncode == 0
+    for name in ("a", "b", "c"):
+        shutil.copy(db, tmp_path / name)
+    watched = on_a_terminal(["--db", str(tmp_path / "a"), "compact", "lcm"])
+    assert "compacting" in watched
+    assert "compacted" in watched
+    assert "compacting" not in on_a_terminal(["--db", str(tmp_path / "b"), "compact", "lcm", "--quiet"])
+    assert fresh(["--db", str(tmp_path / "c"), "compact", "lcm"]).stderr == b""
+
+
+@on_posix
+def test_a_compaction_that_is_interrupted_ends_cleanly_and_leaves_a_sound_store(tmp_path: Path) -> None:
+    db = str(tmp_path / "s.sqlite")
+    texts = (f"{n}: I changed src/file{n}.py and ran the tests, which passed. " * 16 for n in range(1600))
+    talk = neutral_file(tmp_path / "t.jsonl", *texts)
+    assert fresh(["--db", db, "import", "--no-fold", str(talk)]).returncode == 0
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "lcm_mcp", "--db", db, "compact", "lcm"]
+    env = os.environ | {"TERM": "xterm-256color"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env) as running:
+        os.close(theirs)
+        written = b""
+        while b"tokens folded" not in written and (more := _read(ours)):
+            written += more
+        running.send_signal(signal.SIGINT)
+        written += b"".join(iter(lambda: _read(ours), b""))
+    os.close(ours)
+    # A machine that is quick enough has compacted before it is told to stop.
+    assert running.returncode == 130 or b"compacted" in written
+    assert b"Traceback" not in written
+    assert fresh(["--db", db, "doctor"]).returncode == 0
+    assert b"compacted" in fresh(["--db", db, "compact", "lcm"]).stdout
 
 
 @on_posix

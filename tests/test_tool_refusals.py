@@ -27,6 +27,28 @@ async def test_json_given_as_text_is_taken_for_what_it_holds(store_path: Path) -
 
 
 Refused = tuple[str, dict[str, object], str]
+_COUNTED: dict[str, object] = {"prepared": "c0.e160", "input_tokens": 100}
+_USAGE = "usage: it is {}. Give a JSON object of prepared, input_tokens, cached_tokens."
+_WRONG_USAGE: list[tuple[object, str]] = [
+    (100, _USAGE.format("a number")),
+    ("lots", _USAGE.format("a text")),
+    ([_COUNTED], _USAGE.format("an array")),
+    ("{}", "usage.prepared: it is missing. Give a text of 1 to 100 characters."),
+    ({"prepared": "c0.e160"}, "usage.input_tokens: it is missing. Give a whole number from 0"),
+    (
+        _COUNTED | {"output_tokens": 5},
+        "usage.output_tokens: there is no such argument. The arguments are usage.prepared, usage.input_",
+    ),
+    (_COUNTED | {"prepared": 12}, "usage.prepared: it is a number. Give a text"),
+    (_COUNTED | {"input_tokens": -1}, "usage.input_tokens: it is -1. Give a whole number from 0"),
+    (_COUNTED | {"input_tokens": 0.5}, "usage.input_tokens: it is a number with a fraction. Give a whole"),
+    (_COUNTED | {"input_tokens": 10**40}, "usage.input_tokens: it is so large a number. Give a whole number"),
+    (_COUNTED | {"cached_tokens": "many"}, "usage.cached_tokens: it is a text. Give a whole number from 0"),
+    (
+        _COUNTED | {"cached_tokens": 101},
+        "usage.input_tokens: it is 100, less than cached_tokens. Give all input tokens, cached ones incl",
+    ),
+]
 _READS_OF_ONE: list[tuple[str, str]] = [("lcm_describe", "id"), ("lcm_expand", "id"), ("lcm_grep", "node")]
 _REFUSED: list[Refused] = [
     *((tool.name, {"colour": 1, "size": 2}, "colour, size: there is no such argument") for tool in TOOLS),
@@ -34,6 +56,9 @@ _REFUSED: list[Refused] = [
     *((tool.name, {"session": ["s"]}, "session: it is an array") for tool in TOOLS[1:]),
     *((tool.name, {"session": ""}, "session: it has 0 characters") for tool in TOOLS[1:]),
     *((tool.name, {"session": "nobody"}, "There is no session 'nobody'") for tool in TOOLS[1:6]),
+    ("lcm_compact", {"session": "nobody"}, "There is no session 'nobody'"),
+    ("lcm_compact", {"session": None}, "session: it is missing. Give a text of 1 to 200 characters."),
+    ("lcm_compact", {"strategy": "none"}, "strategy: it is 'none'. Give one of rolling, lcm."),
     *((tool.name, {"cursor": 5}, "cursor: it is a number. Give a text.") for tool in TOOLS[:3]),
     *((tool.name, {"cursor": "Zm9yZWlnbg"}, "cursor: it does not belong to") for tool in TOOLS[:3]),
     ("lcm_expand", {"cursor": "WyJhIl0"}, "cursor: it does not belong to this query"),
@@ -76,7 +101,11 @@ _REFUSED: list[Refused] = [
     ("lcm_append", {"expect_last_seq": 1}, "Nothing was appended: the session ends at e160, not at e1."),
     ("lcm_append", {"expect_last_seq": -1}, "expect_last_seq: it is -1. Give a whole number from 0."),
     ("lcm_append", {"after": "e3"}, "Nothing was appended: the session ends at e160, not at e3."),
-    ("prepare_context", {"strategy": "rolling"}, "strategy: it is 'rolling'. Give one of lcm, none."),
+    ("prepare_context", {"strategy": "roll"}, "strategy: it is 'roll'. Give one of rolling, lcm, none."),
+    ("prepare_context", {"provider": ""}, "provider: it has 0 characters. Give a text of 1 to 200"),
+    ("prepare_context", {"model": "m" * 201}, "model: it has 201 characters. Give a text of 1 to 200"),
+    ("prepare_context", {"model": ["m"]}, "model: it is an array. Give a text of 1 to 200 characters."),
+    *(("prepare_context", {"usage": usage}, said) for usage, said in _WRONG_USAGE),
     ("prepare_context", {"format": "xml"}, "format: it is 'xml'. Give one of messages, anthropic, openai"),
     ("prepare_context", {"deadline_ms": 50_001}, "deadline_ms: it is 50001. Give a whole number from 1"),
     ("prepare_context", {"window_tokens": "0"}, "window_tokens: it is 0. Give a whole number from 1"),
@@ -92,6 +121,7 @@ _ENOUGH: dict[str, dict[str, object]] = {
     "lcm_expand": {"session": "harbour", "id": "e1"},
     "prepare_context": {"session": "harbour"},
     "lcm_append": {"session": "harbour", "entries": [{"role": "user", "content": "a"}]},
+    "lcm_compact": {"session": "harbour"},
 }
 
 

@@ -61,6 +61,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "lcm_expand",
         "prepare_context",
         "lcm_append",
+        "lcm_compact",
     ]
 
 
@@ -68,7 +69,7 @@ def test_the_tools_are_those_of_the_contract() -> None:
 def test_every_tool_fits_what_clients_keep_of_it(tool: Any) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", tool.name)
     assert 200 < len(tool.description.encode()) <= 2048
-    assert tool.effects.read_only == (tool.name not in ("lcm_append", "prepare_context"))
+    assert tool.effects.read_only == (tool.name not in ("lcm_append", "lcm_compact", "prepare_context"))
     assert not tool.effects.destructive
 
 
@@ -94,6 +95,24 @@ def test_limits_are_published_as_the_contract_has_them() -> None:
     assert limits("lcm_grep", "pattern") == [None, None, 1, 500, None]
     assert limits("lcm_expand", "max_bytes") == [500, 150_000, None, None, 6000]
     assert limits("prepare_context", "deadline_ms")[1] == 50_000
+    assert limits("prepare_context", "model")[2:4] == limits("prepare_context", "provider")[2:4] == [1, 200]
+
+
+def test_strategies_are_those_of_the_contract() -> None:
+    def choices(tool: str) -> list[str]:
+        return BY_NAME[tool].input_schema["properties"]["strategy"]["enum"]
+
+    assert choices("prepare_context") == ["rolling", "lcm", "none"]
+    assert choices("lcm_compact") == ["rolling", "lcm"]
+
+
+def test_an_object_among_the_arguments_is_published_in_place() -> None:
+    schema = BY_NAME["prepare_context"].input_schema
+    assert "$" not in json.dumps(schema)
+    usage = schema["properties"]["usage"]
+    assert (usage["type"], usage["additionalProperties"]) == ("object", False)
+    assert list(usage["properties"]) == ["prepared", "input_tokens", "cached_tokens"]
+    assert usage["required"] == ["prepared", "input_tokens"]
 
 
 def test_an_answer_of_an_unknown_shape_has_no_schema() -> None:
@@ -125,6 +144,9 @@ async def test_the_text_of_every_answer_says_all_that_the_structured_answer_says
             await call(service, "lcm_expand", id="#1", session="harbour", include_payload=True),
             await call(service, "lcm_expand", id="e1", session="trick", include_payload=True),
             await call(service, "prepare_context", session="harbour", window_tokens=6000, detail=True),
+            await call(service, "lcm_compact", session="harbour", strategy="lcm"),
+            await call(service, "lcm_compact", session="harbour", strategy="rolling"),
+            await call(service, "prepare_context", session="harbour", detail=True, provider="p", model="m"),
             await call(service, "prepare_context", session="trick", append=talk(1), format="openai"),
             await call(service, "lcm_append", session="trick", entries=talk(1)),
         ]
@@ -171,6 +193,79 @@ async def test_what_json_cannot_carry_is_replaced_and_the_rest_stays(store_path:
         assert "half \ufffd of a pair" in answer.text
         answer.text.encode()
         assert "half \ufffd of a pair" in json.dumps(answer.structured, ensure_ascii=False)
+
+
+# --- preparing for a model, and compacting
+
+
+async def test_compact_folds_now_and_selects_the_strategy_for_the_session(store_path: Path) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="harbour", entries=talk(40))
+        answer = await call(service, "lcm_compact", session="harbour", strategy="lcm")
+        assert (answer.structured["status"], answer.structured["strategy"]) == ("compacted", "lcm")
+        assert answer.structured["done"]["leaves"] > 0
+        assert "summaries" in [section["kind"] for section in answer.structured["sections"]]
+        assert (await service.select("harbour")).chosen_by == "session"
+        again = await call(service, "lcm_compact", session="harbour")
+        assert again.structured["status"] == "not_needed"
+        assert again.structured["cut"] == answer.structured["cut"]
+
+
+async def test_both_tools_tell_the_same_observation_in_the_same_words(store_path: Path) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="harbour", entries=talk(40))
+        compacted = await call(service, "lcm_compact", session="harbour", strategy="rolling")
+        prepared = await call(service, "prepare_context", session="harbour", detail=True, compact="never")
+        assert prepared.structured["observation"]["sections"] == compacted.structured["sections"]
+        told = [line for line in compacted.text.splitlines() if line.startswith(("  summaries", "  tail"))]
+        assert len(told) == 2
+        assert all(line in prepared.text.splitlines() for line in told)
+
+
+async def test_the_models_name_tells_the_window_and_another_one_starts_the_summary_anew(
+    store_path: Path,
+) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="harbour", entries=talk(40, "Kyrenia, Girne " * 20))
+        asked = {"session": "harbour", "strategy": "rolling", "provider": "anthropic", "detail": True}
+        first = await call(service, "prepare_context", **asked, model="claude-sonnet-4-5", compact="force")
+        seen = first.structured["observation"]
+        assert (seen["window_tokens"], seen["window_source"]) == (200_000, "catalogue")
+        same = await call(service, "prepare_context", **asked, model="claude-sonnet-4-5")
+        assert same.structured["observation"]["cut"] == seen["cut"] is not None
+        other = await call(service, "prepare_context", **asked, model="claude-opus-4-1")
+        assert other.structured["observation"]["cut"] is None
+
+
+async def test_what_the_provider_counted_is_kept_and_calibrates_later_answers(store_path: Path) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="harbour", entries=talk(40))
+        asked = {"session": "harbour", "strategy": "none", "window_tokens": 32_000}
+        answer = await call(service, "prepare_context", **asked)
+        estimate = answer.structured["estimated_input_tokens"]
+        usage: dict[str, object] = {
+            "prepared": answer.structured["prepared"],
+            "input_tokens": estimate * 4 // 5,
+        }
+        for given in (usage, usage | {"cached_tokens": 100}, json.dumps(usage)):
+            assert answer.structured["calibrated_input_tokens"] is None
+            answer = await call(service, "prepare_context", **asked, usage=given)
+        calibrated = answer.structured["calibrated_input_tokens"]
+        assert calibrated < answer.structured["estimated_input_tokens"] == estimate
+        assert (
+            f"about {estimate} tokens ({calibrated} as calibrated by what the provider counted)"
+            in answer.text
+        )
+        assert (await service.stats("harbour")).measured_requests == 3
+
+
+async def test_usage_of_a_request_nobody_remembers_is_told_and_fails_nothing(store_path: Path) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="s", entries=talk(1))
+        usage = {"prepared": "c9.e9", "input_tokens": "100", "cached_tokens": None}
+        answer = await call(service, "prepare_context", session="s", usage=usage)
+        assert "usage was not kept" in answer.structured["notes"][0]
+        assert len(answer.structured["messages"]) > 0
 
 
 # --- pages

@@ -169,6 +169,7 @@ def show_row(out: Console, row: RowDescription) -> None:
         ("variants", f"{row.variants} of other content came under its id" if row.variants else ""),
         ("children", ", ".join(map(one_line, row.child_sessions))),
         ("removed", "yes: it is off the active path" if row.removed else ""),
+        ("pinned", "yes: quoted where a request no longer shows it" if row.pinned else ""),
     ]
     out.print(styled((row.ref, "bold cyan"), "  ", (row.role, role_style(row.role))))
     show_facts(out, facts)

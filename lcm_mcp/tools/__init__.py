@@ -10,6 +10,7 @@ from typing import Any
 
 from lcm_mcp.tools import (
     lcm_append,
+    lcm_compact,
     lcm_describe,
     lcm_expand,
     lcm_grep,
@@ -27,4 +28,5 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     lcm_expand.TOOL,
     prepare_context.TOOL,
     lcm_append.TOOL,
+    lcm_compact.TOOL,
 )

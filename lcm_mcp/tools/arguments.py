@@ -3,15 +3,15 @@
 Clients differ in what they send: null for what they leave out, digits for a number, JSON text for an
 array or an object. These are read as what they plainly mean. Refused, by name and with the remedy:
 arguments that do not exist, wrong types, values out of range. Only the first fault is reported; a
-client corrects one call at a time. The published schema names no null and no title: fewer words for
-a model to read, and nothing some clients cannot parse.
+client corrects one call at a time. The published schema names no null, no title and no reference: fewer
+words for a model to read, and nothing some clients cannot parse.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Annotated, Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast, get_args
 
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -67,7 +67,12 @@ def _objects(value: object) -> object:
     return [_json(item) for item in cast("list[object]", items)] if isinstance(items, list) else items
 
 
-_READERS: dict[str, Callable[[object], object]] = {"integer": _whole, "boolean": _truth, "array": _objects}
+_READERS: dict[str, Callable[[object], object]] = {
+    "integer": _whole,
+    "boolean": _truth,
+    "array": _objects,
+    "object": _json,
+}
 
 Objects = Annotated[list[object], Field(json_schema_extra={"items": {"type": "object"}})]
 """An array of objects, whose content is for the service to judge: its refusals name the item."""
@@ -80,14 +85,17 @@ SessionKey = Annotated[
 Cursor = Annotated[str | None, Field(max_length=2000, description="next_cursor of the page before.")]
 
 
-def parse(model: type[A], given: Mapping[str, object]) -> A:
-    """Read a call's arguments. Raises InvalidArgument for the first that cannot be used."""
+def parse(model: type[A], given: Mapping[str, object], within: str = "") -> A:
+    """Read a call's arguments, or (within names it, with a dot) the members of an object among them.
+
+    Raises InvalidArgument for the first that cannot be used.
+    """
     unknown = [name for name in given if name not in model.model_fields]
     if unknown:
         raise InvalidArgument(
-            ", ".join(plain(name[:SHOWN_CHARACTERS]) for name in unknown[:8]),
+            ", ".join(within + plain(name[:SHOWN_CHARACTERS]) for name in unknown[:8]),
             "there is no such argument",
-            f"The arguments are {', '.join(model.model_fields)}.",
+            f"The arguments are {', '.join(within + name for name in model.model_fields)}.",
         )
     properties = input_schema(model)["properties"]
     present = {
@@ -95,12 +103,26 @@ def parse(model: type[A], given: Mapping[str, object]) -> A:
         for name, value in given.items()
         if value is not None
     }
+    for name, inner in _objects_of(model).items():
+        if isinstance(members := present.get(name), dict):
+            present[name] = parse(inner, cast("dict[str, object]", members), f"{within}{name}.")
     try:
         return model.model_validate(present)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
     name = str(fault["loc"][0])
-    raise InvalidArgument(name, _problem(fault), f"Give {_wanted(properties[name])}.")
+    raise InvalidArgument(within + name, _problem(fault), f"Give {_wanted(properties[name])}.")
+
+
+@cache
+def _objects_of(model: type[Arguments]) -> Mapping[str, type[Arguments]]:
+    """The arguments that are objects with members of their own."""
+    return {
+        name: part
+        for name, field in model.model_fields.items()
+        for part in (field.annotation, *get_args(field.annotation))
+        if isinstance(part, type) and issubclass(part, Arguments)
+    }
 
 
 def _problem(fault: ErrorDetails) -> str:
@@ -123,8 +145,6 @@ def _wanted(schema: Mapping[str, Any]) -> str:
     match schema:
         case {"enum": [*values]}:
             return f"one of {', '.join(map(str, values))}"
-        case {"const": value}:
-            return str(value)
         case {"type": "integer", "minimum": least, "maximum": most}:
             return f"a whole number from {least} to {most}"
         case {"type": "integer", "minimum": least}:
@@ -133,6 +153,8 @@ def _wanted(schema: Mapping[str, Any]) -> str:
             return f"a text of {least} to {most} characters"
         case {"type": "array", "minItems": _}:
             return "a JSON array of objects that is not empty"
+        case {"type": "object", "properties": {**members}}:
+            return f"a JSON object of {', '.join(members)}"
         case {"type": kind}:
             return _KINDS.get(kind, str(kind))
         case _:
@@ -190,4 +212,8 @@ class _Plain(GenerateJsonSchema):
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """The JSON schema of a tool's arguments."""
     schema = model.model_json_schema(schema_generator=_Plain)
-    return {key: value for key, value in schema.items() if key not in ("title", "description")}
+    for name, inner in _objects_of(model).items():
+        said = schema["properties"][name]
+        described = {key: said[key] for key in ("description",) if key in said}
+        schema["properties"][name] = {**input_schema(inner), **described}
+    return {key: value for key, value in schema.items() if key not in ("title", "description", "$defs")}

@@ -25,7 +25,7 @@ class AppendArguments(Arguments):
         Field(
             min_length=1,
             description='Messages in order: {"role": "user|assistant|tool|system", "content": text or '
-            'parts, "entry_id"?, "at"?}. Anthropic and OpenAI messages are taken as they '
+            'parts, "entry_id"?, "at"?, "pin"?}. Anthropic and OpenAI messages are taken as they '
             "are.",
         ),
     ]
@@ -75,6 +75,8 @@ TOOL = Tool(
         "OpenAI messages are taken as they are, tool calls and results included. Give each entry your "
         "own entry_id and a repeated call adds nothing; without ids pass expect_last_seq, so that a "
         "retry is refused instead of stored twice. All entries of a call are stored, or none.\n"
+        '"pin": true on an entry is for what must stay in sight, such as a constraint of the user: its row '
+        "stays quoted near the head of a request that no longer shows it word for word.\n"
         "Returns a ref for each entry in order (e104), which of them were already there, which came "
         "with other content under a known entry_id (both are kept), and last_seq. When this returns, "
         "the rows are on disk."

@@ -7,14 +7,31 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lcm_mcp.service.answers import Fragment, Observation, Prepared, PreparedMessage, Section
-from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.service.prepared import Fragment, Prepared, PreparedMessage
+from lcm_mcp.service.requests import PrepareQuery, Usage
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
+from lcm_mcp.tools.observation import observation
 from lcm_mcp.tools.text import count, fenced, json_line, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
+
+
+class UsageArguments(Arguments):
+    prepared: Annotated[
+        str, Field(min_length=1, max_length=100, description="The request, by the prepared it was given as.")
+    ]
+    input_tokens: Annotated[
+        int, Field(ge=0, le=100_000_000, description="All input tokens, cached ones included.")
+    ]
+    cached_tokens: Annotated[
+        int | None, Field(ge=0, le=100_000_000, description="Of them, those read from a cache.")
+    ] = None
+
+
+_Name = Field(min_length=1, max_length=200)
 
 
 class PrepareArguments(Arguments):
@@ -24,8 +41,11 @@ class PrepareArguments(Arguments):
         description="Entries to store first, as in lcm_append; an unknown session is created.",
     )
     strategy: Annotated[
-        Literal["lcm", "none"] | None,
-        Field(description="lcm: fold older units into summaries; none: plain history. Kept for the session."),
+        Literal["rolling", "lcm", "none"] | None,
+        Field(
+            description="rolling: one running summary of the older part; lcm: summaries as nodes over it; "
+            "none: plain history. Kept for the session."
+        ),
     ] = None
     window_tokens: Annotated[
         int | None, Field(ge=1, le=100_000_000, description="The model's context window, in tokens.")
@@ -42,6 +62,19 @@ class PrepareArguments(Arguments):
     tools: Objects = Field(
         default_factory=list[object], description="Your tool definitions; counted, not stored."
     )
+    provider: Annotated[str | None, _Name, Field(description="Whom it is for, such as anthropic.")] = None
+    model: Annotated[
+        str | None,
+        _Name,
+        Field(
+            description="The model's name; tells the window where nothing else does. Another one than before "
+            "starts the running summary anew."
+        ),
+    ] = None
+    usage: Annotated[
+        UsageArguments | None,
+        Field(description="What the provider counted for an earlier request; makes later sizes right."),
+    ] = None
     format: Annotated[
         Literal["messages", "anthropic", "openai", "text"],
         Field(description="The form of the messages; messages is neutral."),
@@ -60,8 +93,20 @@ class PrepareArguments(Arguments):
 
 
 async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
-    given = {name: getattr(arguments, name) for name in type(arguments).model_fields}
-    return await service.prepare(PrepareQuery(**given))
+    given = {name: getattr(arguments, name) for name in type(arguments).model_fields if name != "usage"}
+    return await service.prepare(PrepareQuery(**given, usage=_usage(arguments.usage)))
+
+
+def _usage(given: UsageArguments | None) -> Usage | None:
+    if given is None:
+        return None
+    if given.cached_tokens is not None and given.cached_tokens > given.input_tokens:
+        raise InvalidArgument(
+            "usage.input_tokens",
+            f"it is {given.input_tokens}, less than cached_tokens",
+            "Give all input tokens, cached ones included.",
+        )
+    return Usage(given.prepared, given.input_tokens, given.cached_tokens)
 
 
 def _message(index: int, message: PreparedMessage) -> str:
@@ -74,41 +119,6 @@ def _fragment(fragment: Fragment) -> str:
         f"[{fragment.index}] rows {listed(fragment.sources)}: a piece of its JSON, characters "
         f"{fragment.offset} to {end} of {fragment.total}:",
         fenced(fragment.json),
-    )
-
-
-def _section(section: Section) -> str:
-    return (
-        f"  {section.id} {section.kind} {quoted(section.label)}: {count(section.items, 'item')}, "
-        f"{count(section.bytes, 'byte')}, {section.tokens} tokens, from {listed(section.sources)}\n"
-        f"    {quoted(section.preview)}"
-    )
-
-
-def _known(tokens: int | None) -> str:
-    return "unknown" if tokens is None else str(tokens)
-
-
-def _observation(seen: Observation) -> str:
-    done = (
-        "nothing"
-        if seen.done is None
-        else (
-            f"{count(seen.done.leaves, 'leaf', 'leaves')} and {count(seen.done.parents, 'parent')}, "
-            f"levels {listed(map(str, seen.done.levels))}, in {seen.done.seconds:g} s"
-        )
-    )
-    return paragraph(
-        f"Observation of {seen.prepared}, made {seen.made_at}: session {quoted(seen.session)}, status "
-        f"{seen.status}, strategy {seen.strategy}, {seen.regime}; notes: {listed(map(quoted, seen.notes))}",
-        f"  tokens: window {_known(seen.window_tokens)} ({seen.window_source}), "
-        f"trigger {_known(seen.trigger_tokens)}, tail {_known(seen.tail_tokens)}, "
-        f"summaries {_known(seen.summary_tokens)}",
-        f"  estimate {seen.estimated_input_tokens} tokens ({seen.estimate_method}), "
-        f"before {seen.tokens_before}; {count(seen.rows, 'row')}, {count(seen.shown_nodes, 'node')} shown, "
-        f"tail {count(seen.tail_rows, 'row')}",
-        f"  cut {seen.cut or 'none'}, prefix {seen.prefix_sha256 or 'none'}; done: {done}",
-        *map(_section, seen.sections),
     )
 
 
@@ -129,15 +139,20 @@ def _messages(prepared: Prepared) -> list[str]:
 
 
 def _page(prepared: Prepared, messages: Sequence[str]) -> str:
+    calibrated = (
+        ""
+        if prepared.calibrated_input_tokens is None
+        else f" ({prepared.calibrated_input_tokens} as calibrated by what the provider counted)"
+    )
     return paragraph(
         f"Session {quoted(prepared.session)}, prepared {prepared.prepared}, status {prepared.status}, about "
-        f"{prepared.estimated_input_tokens} tokens, change {prepared.change}.",
+        f"{prepared.estimated_input_tokens} tokens{calibrated}, change {prepared.change}.",
         *(f"Note: {plain(note)}" for note in prepared.notes),
         _appended(prepared),
         f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; "
         f"{len(prepared.messages)} here from [{prepared.first_message}] on, one a line:",
         *messages,
-        None if prepared.observation is None else _observation(prepared.observation),
+        None if prepared.observation is None else observation(prepared.observation),
         "These are all." if prepared.next_cursor is None else None,
     )
 
@@ -156,15 +171,15 @@ TOOL = Tool(
     title="Prepare a request's context",
     description=(
         "Gives the messages a model's next request should carry for a session: the plain history while "
-        "it fits, and once it nears window_tokens the older part as labelled summaries with the newest "
+        "it fits, and once it nears the window the older part as labelled summaries with the newest "
         "part word for word. Use it if you drive a model yourself, or to resume a stored session in a "
         "new one.\n"
-        "The newest unit (a user row and all that follows it) always stays whole. append stores new "
-        "entries first, as lcm_append does. Give the window (window_tokens) and your "
+        "The newest unit (a user row and all that follows it) stays whole. append stores new "
+        "entries first, as lcm_append does. Give the window (window_tokens, or the model's name) and your "
         "preamble (system and tools, or preamble_tokens) so that sizes are right; compact force folds "
         "now, never only reads.\n"
-        "Returns the name of this state (prepared), the status (not_needed, compacted, scheduled: call "
-        "again, limited: over the window, unknown_window, failed) with notes, an estimate of tokens, and "
+        "Returns the name of this state (prepared), the status (not_needed, compacted, scheduled: folding "
+        "goes on, limited: over the window, unknown_window, failed) with notes, an estimate of tokens, and "
         "the messages in the asked format, each with the rows it shows; nothing is lost: what a summary "
         "covers is there for lcm_expand. detail adds the whole observation.\n"
         "While next_cursor is given, call again with the same arguments, without append, and this "
