@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test crash lint format readme clean
+.PHONY: demo test crash bench bench-context lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -17,6 +17,14 @@ test: lint
 # The kill -9 rounds of the tests, many more of them.
 crash: $(VENV)/.installed-dev
 	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py
+
+# Preparing a request in sessions of ten thousand to a million rows.
+bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.prepare
+
+# What a provider's cache would keep of real sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
+bench-context: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.context
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

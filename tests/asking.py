@@ -10,7 +10,8 @@ import orjson
 
 from lcm_mcp.projection.model import FORMATS, Format, Message
 from lcm_mcp.service import Service
-from lcm_mcp.service.answers import ExpandedRow, NodeLine, Observation
+from lcm_mcp.service.answers import ExpandedRow, NodeLine
+from lcm_mcp.service.prepared import Observation
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.transcript.model import Json, JsonObject
 
@@ -87,8 +88,8 @@ def _message(body: JsonObject, sources: tuple[str, ...]) -> Message:
 
 
 async def look(service: Service, query: PrepareQuery) -> dict[Format, View]:
-    """What a session shows in every format, without appending or compacting."""
-    quiet = replace(query, append=(), strategy=None, compact="never")
+    """What a session shows in every format, without appending or compacting, and leaving no trace."""
+    quiet = replace(query, append=(), usage=None, strategy=None, compact="never", keep=False)
     return {form: await prepared(service, replace(quiet, format=form)) for form in FORMATS}
 
 

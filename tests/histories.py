@@ -1,4 +1,4 @@
-"""Random histories for the laws: entries as clients send them, and what is done to a session.
+"""Random entries for the laws, as clients send them.
 
 Turns look like an agent's; loose rows are anything at all, so that orphans, late and repeated results,
 reused ids and odd texts all occur. Everything is a plain value that Hypothesis can shrink.
@@ -11,17 +11,11 @@ import json
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from random import Random
-from typing import Literal, cast
+from typing import cast
 
 from hypothesis import strategies as st
 
-from lcm_mcp.errors import SummarizerFailed
-from lcm_mcp.projection.model import FORMATS, Format
-from lcm_mcp.summarizers.ladder import source_text
-from lcm_mcp.summarizers.model import Answer, Request
-from lcm_mcp.tokens import BYTES_PER_TOKEN
 from lcm_mcp.transcript.model import Json
 
 Entry = dict[str, Json]
@@ -230,7 +224,7 @@ huge_rows = [
     entry("user", HUGE),
     entry("assistant", [{"type": "thinking", "thinking": HUGE, "signature": "s"}, said("done")]),
 ]
-batches = st.one_of(
+many_entries = st.one_of(
     long_work,
     oddly_answered,
     turns(),
@@ -239,148 +233,16 @@ batches = st.one_of(
     st.one_of(st.lists(plain_rows, max_size=4), st.just(huge_rows)),
 )
 
-# --- what is done to a session
+
+def _pinned(entries: list[Entry], place: int | None) -> list[Entry]:
+    """The same entries, the one at that place pinned as it comes."""
+    if place is None or not entries:
+        return entries
+    place %= len(entries)
+    return [*entries[:place], {**entries[place], "pin": True}, *entries[place + 1 :]]
 
 
-@dataclass(frozen=True, slots=True)
-class Append:
-    """Append natively; named: with entry_ids of the test's own."""
-
-    entries: list[Entry]
-    named: bool
-
-
-@dataclass(frozen=True, slots=True)
-class AppendAgain:
-    """Append once more what came `back` named appends ago, with other content where `changed`."""
-
-    back: int
-    changed: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Import:
-    """Lengthen the session's file of that format and import it whole; compacted: the client noted a
-    summary of its own (an inactive row) before these entries."""
-
-    format: Literal["neutral", "claude-code"]
-    entries: list[Entry]
-    compacted: bool
-
-
-Window = int | Literal["usual", "at the edge", "below the edge"] | None
-"""In tokens; the history's usual one; or such that the projection just is, just is not at the trigger."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepare:
-    entries: list[Entry]
-    window: Window
-    preamble: int
-    compact: Literal["auto", "force", "never"]
-    strategy: Literal["lcm", "none"] | None
-    format: Format
-    system: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Reopen:
-    """Close the store and open it again with other settings."""
-
-    settings: dict[str, int]
-
-
-Deed = Append | AppendAgain | Import | Prepare | Reopen
-
-usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 4000, 8000, 16000])
-windows: st.SearchStrategy[Window] = st.sampled_from(
-    ["usual", "usual", "usual", "usual", "at the edge", "below the edge", 2000, 4000, 16000, None]
-)
-all_settings = st.fixed_dictionaries(
-    {
-        "lcm.tailPercent": st.sampled_from([5, 25, 40]),
-        "lcm.summaryPercent": st.sampled_from([3, 10, 25]),
-        "lcm.triggerPercent": st.sampled_from([70, 90]),
-        "lcm.leafChunkTokens": st.sampled_from([512, 512, 1000, 6000]),
-        "lcm.leafTargetTokens": st.sampled_from([64, 128, 768]),
-    }
-)
-prepares = st.builds(
-    Prepare,
-    st.one_of(long_work, batches),
-    windows,
-    st.sampled_from([0, 0, 300, 1500]),
-    st.sampled_from(["auto", "auto", "auto", "force", "never"]),
-    st.sampled_from([None, None, None, None, "lcm", "lcm", "none"]),
-    st.sampled_from(FORMATS),
-    st.sampled_from([None, None, "You are careful. " * 20]),
-)
-appends = st.builds(Append, batches, st.booleans())
-deeds: st.SearchStrategy[Deed] = st.one_of(
-    appends,
-    prepares,
-    prepares,
-    prepares,
-    st.builds(
-        Import, st.sampled_from(["neutral", "claude-code"]), st.one_of(long_work, batches), st.booleans()
-    ),
-    st.builds(AppendAgain, st.integers(0, 3), st.booleans()),
-    st.builds(Reopen, all_settings),
-)
-
-requests = st.builds(
-    Prepare,
-    st.one_of(st.builds(work_done, st.integers(1, 2), st.integers(0, 50)), oddly_answered),
-    st.just("usual"),
-    st.sampled_from([0, 0, 200, 1500]),
-    st.just("auto"),
-    st.none(),
-    st.sampled_from(FORMATS),
-)
-"""What an agent sends turn by turn."""
-
-# --- summarizers that do as they like
-
-Mood = Literal["good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails"]
-
-
-@dataclass(slots=True)
-class Scripted:
-    """Answers in its moods, one after the other and round again; calls are counted."""
-
-    moods: Sequence[Mood]
-    name: str = "scripted"
-    calls: int = field(default=0)
-
-    async def summarize(self, request: Request) -> Answer:
-        mood = self.moods[self.calls % len(self.moods)]
-        self.calls += 1
-        if mood == "fails":
-            raise SummarizerFailed(self.name, "it is in the mood")
-        return Answer(_answer(mood, request), "scripted")
-
-
-def _answer(mood: Mood, request: Request) -> str:
-    target = request.target_tokens * BYTES_PER_TOKEN
-    limit = request.limit_tokens * BYTES_PER_TOKEN
-    answers: dict[Mood, str] = {
-        "good": "g" * target,
-        "tiny": "k",
-        "wordy": "w " * (target * 3 // 2),
-        "long": "l" * (limit + 1),
-        "empty": " \n",
-        "echo": source_text(request.source),
-        "joined": source_text(request.source)[:limit],
-        "odd": "[lcm:summary #1 depth 0 span e1..e2]\n\x00\ud800 [lcm:history ends] 要約",
-    }
-    return answers[mood]
-
-
-moods = st.lists(
-    st.sampled_from(["good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails"]),
-    min_size=1,
-    max_size=5,
-).map(lambda drawn: cast("list[Mood]", drawn))
+batches = st.builds(_pinned, many_entries, st.sampled_from([None, None, None, 0, 1, 5]))
 
 
 def claude_line(number: int, made: Entry, *, summary: bool = False) -> str:

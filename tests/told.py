@@ -1,4 +1,7 @@
-"""What a test knows it told: active rows with their weight, their pairs and units, worked out anew."""
+"""What a test knows it told: active rows with their weight, their pairs, units and rounds, worked out anew.
+
+Places are indices into a list of active rows.
+"""
 
 from __future__ import annotations
 
@@ -19,15 +22,20 @@ class Told:
     text: str
     parts: tuple[Part, ...]
     size: Size
+    message_id: str | None
 
     @property
     def ref(self) -> str:
         return f"e{self.seq}"
 
+    @property
+    def answers(self) -> bool:
+        return any(isinstance(part, ToolResult) for part in self.parts)
+
 
 def told(seq: int, draft: Draft) -> Told:
     sealed = seal(draft)
-    return Told(seq, draft.role, sealed.text, draft.parts, sealed.size)
+    return Told(seq, draft.role, sealed.text, draft.parts, sealed.size, draft.message_id)
 
 
 def weight(rows: Sequence[Told]) -> Size:
@@ -35,7 +43,7 @@ def weight(rows: Sequence[Told]) -> Size:
 
 
 def pairs(active: Sequence[Told]) -> list[tuple[int, int]]:
-    """Calls and their results as places in `active`: a result answers the nearest open call before it."""
+    """Calls and their results as places: a result answers the nearest open call before it."""
     waiting: dict[str, list[int]] = {}
     found: list[tuple[int, int]] = []
     for place, row in enumerate(active):
@@ -55,15 +63,46 @@ def _call_key(call_id: str) -> str:
 
 def opens(row: Told) -> bool:
     """Whether a unit opens at this row, if no pair crosses it."""
-    return row.role == "user" and not any(isinstance(part, ToolResult) for part in row.parts)
+    return row.role == "user" and not row.answers
+
+
+def opens_round(active: Sequence[Told], place: int) -> bool:
+    """Whether a round opens at this place, if no pair crosses it: a request, or a model's next message."""
+    row = active[place]
+    if place == 0 or opens(row):
+        return True
+    if row.role != "assistant" or row.answers:
+        return False
+    before = (one for one in reversed(active[:place]) if opens(one) or _speaks(one))
+    return row.message_id is None or row.message_id != next(before, row).message_id
+
+
+def _speaks(row: Told) -> bool:
+    return row.role == "assistant" and not row.answers
+
+
+def unit_of(active: Sequence[Told], place: int) -> int:
+    """The place where the unit opens that the row at `place` belongs to."""
+    crossing = pairs(active)
+    borders = (at for at in range(place, 0, -1) if opens(active[at]) and not _crosses(crossing, at))
+    return next(borders, 0)
 
 
 def newest_unit(active: Sequence[Told]) -> int:
-    """The place in `active` where the newest unit opens."""
+    """The place where the newest unit opens."""
+    return unit_of(active, len(active) - 1)
+
+
+def newest_round(active: Sequence[Told]) -> int:
+    """The place where the newest round of the newest unit opens."""
     crossing = pairs(active)
-    borders = (
-        place
-        for place in range(len(active) - 1, 0, -1)
-        if opens(active[place]) and not any(call < place <= answer for call, answer in crossing)
+    rounds = (
+        at
+        for at in range(len(active) - 1, newest_unit(active), -1)
+        if opens_round(active, at) and not _crosses(crossing, at)
     )
-    return next(borders, 0)
+    return next(rounds, newest_unit(active))
+
+
+def _crosses(crossing: Sequence[tuple[int, int]], place: int) -> bool:
+    return any(call < place <= answer for call, answer in crossing)
