@@ -186,7 +186,7 @@ async def test_pins_that_find_no_room_are_named(store_path: Path, strategy: Stra
         view = await ask(service, append=talk, strategy=strategy)
         pinned = [block.split("\n")[0] for block in blocks(view) if block.startswith("[lcm:pinned")]
         assert pinned == ["[lcm:pinned e1 user]"]
-        assert "1 pinned rows found no room within pinnedRowsPercent: e2." in view.notes
+        assert "1 pinned row found no room within pinnedRowsPercent: e2." in view.notes
     async with using(store_path, Writer(), settings={**SMALL, "pinnedRowsPercent": 10}) as service:
         view = await ask(service, append=turns(11, 16))
         pinned = [block for block in blocks(view) if block.startswith("[lcm:pinned")]

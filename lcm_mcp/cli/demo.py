@@ -71,8 +71,10 @@ async def _tell(service: Service, out: Console, file: Path) -> None:
         outcome = await service.import_file(file)
         show_outcome(out, outcome)
     session = outcome.sessions[0].session
-    query = PrepareQuery(session=session, window_tokens=WINDOW_TOKENS, format="text", detail=True)
-    context = f"lcm-mcp context --window {WINDOW_TOKENS} --compact auto"
+    query = PrepareQuery(
+        session=session, strategy="lcm", window_tokens=WINDOW_TOKENS, format="text", detail=True
+    )
+    context = f"lcm-mcp context --strategy lcm --window {WINDOW_TOKENS} --compact auto"
     with _screen(out, "Prepared for a window it does not fit", context):
         show_window(out, await service.prepare(query))
     with _screen(out, "The summaries, each over the rows or summaries it was made of", "lcm-mcp dag"):

@@ -36,7 +36,7 @@ from lcm_mcp.service.answers import (
 from lcm_mcp.service.background import Background, Report
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
-from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
 from lcm_mcp.service.statistics import Stats
 from lcm_mcp.service.workplace import Workplace
@@ -124,10 +124,11 @@ class Service:
         expect_last_seq: int | None = None,
         title: str | None = None,
         project: str | None = None,
+        usage: Usage | None = None,
     ) -> Receipt:
         """Append entries durably; an unknown session is created."""
         guard = writing.Guard(after, expect_last_seq)
-        return await writing.append(self.work, session, entries, guard, title, project)
+        return await writing.append(self.work, session, entries, guard, title, project, usage)
 
     async def pin(self, refs: Sequence[str], session: str | None = None, off: bool = False) -> Pins:
         """Pin rows of one session, or (off) take their pins, then list what is pinned there."""

@@ -234,6 +234,7 @@ class Receipt:
     duplicates: tuple[str, ...]
     conflicts: tuple[str, ...]
     last_seq: int
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.abc
 
-from lcm_mcp.ids import SessionId
+from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.passes import Compacted, Progress
 
 PASS_S = 600.0
@@ -25,6 +25,7 @@ PASS_S = 600.0
 GRACE_S = 5.0
 """How long a call without a background waits for the step that its time ran out in."""
 REPORT_S = 0.5
+_NO_ROW = Seq(0)
 
 Job = Callable[[Progress, float], Awaitable[Compacted]]
 """Does a pass: told where to note its progress, and its deadline on the monotonic clock in seconds."""
@@ -38,8 +39,12 @@ async def no_report(_done: float, _total: float | None, _line: str) -> None:
 
 @dataclass(slots=True)
 class Pass:
-    """A pass: outcome is None while it works, and where it was cancelled or failed."""
+    """A pass: outcome is None while it works, and where it was cancelled or broke.
 
+    leaf is the session's last row when it was started.
+    """
+
+    leaf: Seq = _NO_ROW
     progress: Progress = field(default_factory=Progress)
     ended: anyio.Event = field(default_factory=anyio.Event)
     outcome: Compacted | None = None
@@ -52,6 +57,7 @@ class Background:
     def __init__(self) -> None:
         self._tasks: anyio.abc.TaskGroup | None = None
         self._passes: dict[SessionId, Pass] = {}
+        self._untold: dict[SessionId, Pass] = {}
 
     @asynccontextmanager
     async def running(self, *, finish: bool = False) -> AsyncGenerator[None]:
@@ -74,13 +80,23 @@ class Background:
         """The session's pass that is under way."""
         return self._passes.get(session)
 
-    def start(self, session: SessionId, job: Job) -> Pass:
+    def failure(self, session: SessionId, leaf: Seq) -> Compacted | None:
+        """How the session's last pass beside the requests failed: told once, and again while its last row is
+        still that of then, so that nobody tries in vain without being told."""
+        failed = self._untold.get(session)
+        if failed is None or failed.outcome is None:
+            return None
+        if failed.leaf != leaf:
+            del self._untold[session]
+        return failed.outcome
+
+    def start(self, session: SessionId, job: Job, leaf: Seq = _NO_ROW) -> Pass:
         """Start a pass beside the requests, or find the one under way; only while hosting."""
         assert self._tasks is not None
         known = self._passes.get(session)
         if known is not None:
             return known
-        made = self._passes[session] = Pass()
+        made = self._passes[session] = Pass(leaf)
         self._tasks.start_soon(self._run, session, made, job, time.monotonic() + PASS_S)
         return made
 
@@ -107,6 +123,8 @@ class Background:
     async def _run(self, session: SessionId, made: Pass, job: Job, deadline: float) -> None:
         try:
             made.outcome = await job(made.progress, deadline)
+            if made.outcome.progress.failed is not None:
+                self._untold[session] = made
         except Exception as fault:
             made.fault = fault
             if self.hosts:

@@ -120,7 +120,8 @@ def _cut_notes(judged: Judged) -> list[str]:
     if cut is None or not cut.crowded_out:
         return []
     named = ", ".join(f"e{seq}" for seq in cut.crowded_out[:20])
-    return [f"{len(cut.crowded_out)} pinned rows found no room within pinnedRowsPercent: {named}."]
+    rows = "row" if len(cut.crowded_out) == 1 else "rows"
+    return [f"{len(cut.crowded_out)} pinned {rows} found no room within pinnedRowsPercent: {named}."]
 
 
 def _pass_notes(judged: Judged) -> list[str]:
@@ -137,6 +138,8 @@ def _pass_notes(judged: Judged) -> list[str]:
         notes.append("The time for this call was over: what was made is kept, and the rest is gone on with.")
     if progress.stalled:
         notes.append("condensation-stalled: no run of neighbours is left; summaries show less text instead.")
+    if progress.no_room:
+        notes.append("No summary fits the room that this window leaves for it; what was shown stays.")
     if compacted.cut is not None and compacted.cut.grown:
         notes.append("The summary budget was raised: the window's share has no room for twelve summaries.")
     return notes
@@ -280,7 +283,7 @@ def _before_the_tail(view: View, history: str, quotes: Sequence[str]) -> Iterato
         items=len(cut.shown) or 1,
         bytes=size.bytes - quoted,
         tokens=size.tokens - bytes_to_tokens(quoted),
-        preview=history[:PREVIEW_CHARACTERS],
+        preview=history.partition("\n\n")[2][:PREVIEW_CHARACTERS],
     )
     if quotes:
         yield Section(

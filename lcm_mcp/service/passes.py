@@ -13,7 +13,8 @@ class Progress:
     """What a pass has made; failed is the summarizer's own sentence where it could not be called.
 
     written counts summaries that are no nodes (rolling's), levels the rungs they came from. planned and
-    folded are tokens of source, planned being None until it is known.
+    folded are tokens of source, planned being None until it is known. no_room: no summary, however short,
+    was smaller than what it stood for.
     """
 
     leaves: list[Node] = field(default_factory=list[Node])
@@ -24,6 +25,7 @@ class Progress:
     folded_tokens: int = 0
     summary_tokens: int = 0
     stalled: bool = False
+    no_room: bool = False
     failed: str | None = None
     out_of_time: bool = False
 

@@ -16,7 +16,7 @@ import apsw
 import orjson
 
 from lcm_mcp.dag import observations
-from lcm_mcp.dag.observations import Measured, Observed
+from lcm_mcp.dag.observations import Observed
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.ids import SessionId
 from lcm_mcp.service.answers import Receipt, Strategy
@@ -40,17 +40,13 @@ from lcm_mcp.service.windows import (
     weigh,
 )
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
-from lcm_mcp.service.writing import Guard, append
+from lcm_mcp.service.writing import NOT_MEASURED, append, keep_usage
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
 
 COMPACTION_S = 40.0
 """The longest a request waits for a compaction: clients give up at 60 s, and the answer takes time too."""
 MAX_PASSES = 3
-NOT_MEASURED = (
-    "usage was not kept: no preparation of this session is remembered under that name "
-    "(the last 1,000 are); give `prepared` as it was answered."
-)
 
 
 async def prepare(work: Workplace, query: PrepareQuery) -> Prepared:
@@ -88,12 +84,11 @@ async def _append(work: Workplace, query: PrepareQuery) -> Receipt:
     key = query.session or work.settings.session
     if key is None:
         raise InvalidArgument("session", "append needs one", "Name the session to append to.")
-    return await append(work, key, query.append, Guard(), None, None)
+    return await append(work, key, query.append)
 
 
 async def _measured(work: Workplace, session: Session, usage: Usage) -> bool:
-    counted = Measured(usage.input_tokens, usage.cached_tokens)
-    return await work.store.write(observations.measure, session.id, usage.prepared, counted)
+    return await work.store.write(keep_usage, session.id, usage)
 
 
 async def _selected(work: Workplace, session: Session, query: PrepareQuery) -> Session:
@@ -210,14 +205,17 @@ async def _waited(
 async def _beside(
     work: Workplace, wanted: Wanted, query: PrepareQuery, judged: Judged, deadline: float
 ) -> Judged:
-    """Start a pass beside the requests, if there is something to do for it."""
+    """Start a pass beside the requests, if there is something to do for it and the last one did not fail."""
     if not work.background.hosts:
         return await _waited(work, wanted, query, judged, deadline)
+    failed = work.background.failure(wanted.session, judged.view.leaf)
+    if failed is not None:
+        return replace(judged, compacted=failed)
     if work.background.at_work(wanted.session) is None:
         found: Progress | None = await work.store.read(settled, work.settings, wanted)
         if found is not None:
             return judged
-        work.background.start(wanted.session, partial(compact, work, wanted))
+        work.background.start(wanted.session, partial(compact, work, wanted), judged.view.leaf)
     return replace(judged, regime="async")
 
 

@@ -242,7 +242,7 @@ async def _fold(
         source = await work.store.read(_source, session, eviction.leaf, so_far, chunk)
         summary = await climb(work.chain, _task(source, eviction, so_far, chunk))
         if summary is None:
-            progress.stalled = True
+            progress.no_room = True
             return reached
         primary = summary.primary
         so_far = Running(primary.text, eviction.first, chunk.last, primary.level, primary.model)

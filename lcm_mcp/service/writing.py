@@ -15,10 +15,13 @@ from pathlib import Path
 import anyio.to_thread
 import apsw
 
+from lcm_mcp.dag import observations
+from lcm_mcp.dag.observations import Measured
 from lcm_mcp.errors import AppendConflict, ImportRefused, InvalidArgument, MalformedAddress
-from lcm_mcp.ids import RowAddress, Seq, parse_address
+from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
 from lcm_mcp.service.answers import Imported, ImportOutcome, Receipt
 from lcm_mcp.service.memory import fold_memory
+from lcm_mcp.service.requests import Usage
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import sessions, store
@@ -31,6 +34,12 @@ from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
 MAX_ENTRIES = 5000
 BATCH_EVENTS = 200
 """Lines read, sealed and committed together at an import; one fsync each."""
+
+
+NOT_MEASURED = (
+    "usage was not kept: no preparation of this session is remembered under that name "
+    "(the last 1,000 are); give `prepared` as it was answered."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +78,22 @@ async def append(
     work: Workplace,
     key: str,
     entries: Sequence[object],
-    guard: Guard,
-    title: str | None,
-    project: str | None,
+    guard: Guard = Guard(),
+    title: str | None = None,
+    project: str | None = None,
+    usage: Usage | None = None,
 ) -> Receipt:
-    """Append entries to a session, creating it where there is none."""
+    """Append entries to a session, creating it where there is none; usage is what the request that they
+    answer was counted as."""
     wanted = checked_key(key)
     ready = await sealed(entries)
-    return await work.store.write(_append, work, wanted, ready, guard, title, project)
+    return await work.store.write(_append, work, wanted, ready, guard, title, project, usage)
+
+
+def keep_usage(db: apsw.Connection, session: SessionId, usage: Usage) -> bool:
+    """Put a provider's figures beside the preparation they are of; False where none is remembered."""
+    counted = Measured(usage.input_tokens, usage.cached_tokens)
+    return observations.measure(db, session, usage.prepared, counted)
 
 
 def _append(
@@ -87,6 +104,7 @@ def _append(
     guard: Guard,
     title: str | None,
     project: str | None,
+    usage: Usage | None,
 ) -> Receipt:
     now = now_ms()
     found = sessions.find_by_key(db, key)
@@ -108,6 +126,7 @@ def _append(
         duplicates=tuple(f"e{seq}" for seq in done.duplicates),
         conflicts=tuple(f"e{seq}" for seq in done.conflicts),
         last_seq=session.next_seq - 1 + done.added,
+        notes=() if usage is None or keep_usage(db, session.id, usage) else (NOT_MEASURED,),
     )
 
 

@@ -10,6 +10,7 @@ from lcm_mcp.service.answers import Receipt
 from lcm_mcp.tools.arguments import Arguments, Objects
 from lcm_mcp.tools.text import listed, paragraph, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
+from lcm_mcp.tools.usage import UsageArguments, usage_of
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -39,6 +40,10 @@ class AppendArguments(Arguments):
     ] = None
     title: Annotated[str | None, Field(max_length=500, description="A title for a new session.")] = None
     project: Annotated[str | None, Field(max_length=4096, description="A new session's folder.")] = None
+    usage: Annotated[
+        UsageArguments | None,
+        Field(description="What the provider counted for the request that these entries answer."),
+    ] = None
 
 
 async def _run(service: Service, arguments: AppendArguments) -> Receipt:
@@ -49,6 +54,7 @@ async def _run(service: Service, arguments: AppendArguments) -> Receipt:
         expect_last_seq=arguments.expect_last_seq,
         title=arguments.title,
         project=arguments.project,
+        usage=usage_of(arguments.usage),
     )
 
 
@@ -60,6 +66,7 @@ def _render(receipt: Receipt) -> str:
         f"refs: {listed(receipt.refs)}",
         f"already there: {listed(receipt.duplicates)}",
         f"kept beside what was there, with other content: {listed(receipt.conflicts)}",
+        *(f"Note: {note}" for note in receipt.notes),
         f"Next: append what follows with expect_last_seq {receipt.last_seq}.",
     )
 

@@ -7,28 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.service.prepared import Fragment, Prepared, PreparedMessage
-from lcm_mcp.service.requests import PrepareQuery, Usage
+from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
 from lcm_mcp.tools.observation import observation
 from lcm_mcp.tools.text import count, fenced, json_line, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
+from lcm_mcp.tools.usage import UsageArguments, usage_of
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
-
-
-class UsageArguments(Arguments):
-    prepared: Annotated[
-        str, Field(min_length=1, max_length=100, description="The request, by the prepared it was given as.")
-    ]
-    input_tokens: Annotated[
-        int, Field(ge=0, le=100_000_000, description="All input tokens, cached ones included.")
-    ]
-    cached_tokens: Annotated[
-        int | None, Field(ge=0, le=100_000_000, description="Of them, those read from a cache.")
-    ] = None
 
 
 _Name = Field(min_length=1, max_length=200)
@@ -94,19 +82,7 @@ class PrepareArguments(Arguments):
 
 async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
     given = {name: getattr(arguments, name) for name in type(arguments).model_fields if name != "usage"}
-    return await service.prepare(PrepareQuery(**given, usage=_usage(arguments.usage)))
-
-
-def _usage(given: UsageArguments | None) -> Usage | None:
-    if given is None:
-        return None
-    if given.cached_tokens is not None and given.cached_tokens > given.input_tokens:
-        raise InvalidArgument(
-            "usage.input_tokens",
-            f"it is {given.input_tokens}, less than cached_tokens",
-            "Give all input tokens, cached ones included.",
-        )
-    return Usage(given.prepared, given.input_tokens, given.cached_tokens)
+    return await service.prepare(PrepareQuery(**given, usage=usage_of(arguments.usage)))
 
 
 def _message(index: int, message: PreparedMessage) -> str:
