@@ -58,11 +58,11 @@ class MortalStore(Store):
         if self.doom is None or self.writes != self.doom.write:
             return await super().write(job, *args, **kwargs)
         if self.doom.moment == "before":
-            self._die(self.doom)
+            return self._die(self.doom)
         if self.doom.moment == "inside":
             return await super().write(self._half, self.doom, lambda db: job(db, *args, **kwargs))
         await super().write(job, *args, **kwargs)
-        self._die(self.doom)
+        return self._die(self.doom)
 
     def _half(self, db: apsw.Connection, doom: Doom, job: Callable[[apsw.Connection], T]) -> T:
         job(db)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
 import anyio
 from hypothesis import strategies as st
@@ -22,7 +22,7 @@ from lcm_mcp.tokens import BYTES_PER_TOKEN
 Mood = Literal["good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails"]
 MOODS: tuple[Mood, ...] = ("good", "tiny", "wordy", "long", "empty", "echo", "joined", "odd", "fails")
 
-moods = st.lists(st.sampled_from(MOODS), min_size=1, max_size=5).map(lambda drawn: cast("list[Mood]", drawn))
+moods = st.lists(st.sampled_from(MOODS), min_size=1, max_size=5)
 
 
 @dataclass(slots=True)
@@ -59,7 +59,7 @@ def _answer(mood: Mood, request: Request) -> str:
 
 @dataclass(slots=True)
 class Watched:
-    """Another summarizer, its calls counted and their sources kept; the call numbered `stop_at` never ends."""
+    """Another summarizer, its calls counted, their sources kept; the call numbered `stop_at` never ends."""
 
     inner: Summarizer = field(default_factory=Extractive)
     calls: int = 0

@@ -39,8 +39,8 @@ def read_history(text: str) -> History:
         blocks[-1].append(line)
     assert "\n".join(blocks[-1]) == HISTORY_CLOSES
     whole = ["\n".join(block) for block in blocks[:-1]]
-    assert all(block.endswith("\n\n") for block in whole)
-    opening, *others = [block[:-2] for block in whole]
+    assert all(block.endswith("\n") for block in whole)
+    opening, *others = [block[:-1] for block in whole]
     told = [block.partition("\n") for block in others if block.startswith("[lcm:summary ")]
     quotes = [block for block in others if not block.startswith("[lcm:summary ")]
     assert others[: len(told)] == ["".join(parts) for parts in told]
@@ -155,5 +155,6 @@ def holds_quotes(text: str, cut: Quoting, place: int, notes: Sequence[str]) -> N
     expected = quoted(cut, place)
     assert read_history(text).quotes == expected.blocks
     left = expected.crowded_out
-    said = f"{len(left)} pinned rows found no room within pinnedRowsPercent: {', '.join(left[:20])}."
+    rows = "row" if len(left) == 1 else "rows"
+    said = f"{len(left)} pinned {rows} found no room within pinnedRowsPercent: {', '.join(left[:20])}."
     assert [note for note in notes if "pinnedRowsPercent" in note] == ([said] if left else [])

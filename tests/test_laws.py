@@ -15,27 +15,15 @@ from pathlib import Path
 import anyio
 import pytest
 from asking import prepared
-from histories import (
-    Deed,
-    Entry,
-    Mood,
-    Prepare,
-    Scripted,
-    all_settings,
-    crossed_rounds,
-    deeds,
-    entry,
-    late_call,
-    late_result,
-    moods,
-    requests,
-    usual_windows,
-    work_done,
-)
+from deeds import Append, Deed, Prepare, Settings, all_settings, deeds, requests, strategies, usual_windows
+from histories import Entry, crossed_rounds, entry, late_call, late_result, work_done
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
-from world import Counted, World, opened
+from living import check, check_end, do
+from moods import Mood, chain_of, moods
+from world import World, opened
 
+from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.requests import PrepareQuery
 
 LONG = "LCM_LONG" in os.environ or os.environ.get("HYPOTHESIS_PROFILE") == "long"
@@ -58,21 +46,19 @@ class History:
     """moods None: the extractive summarizer; fallback: it comes after the scripted one."""
 
     window: int
-    settings: dict[str, int]
+    settings: Settings
     moods: list[Mood] | None
     fallback: bool
     deeds: list[Deed]
 
 
 def histories(doing: st.SearchStrategy[list[Deed]]) -> st.SearchStrategy[History]:
-    return st.builds(
-        History,
-        usual_windows,
-        st.one_of(st.just(dict[str, int]()), all_settings),
-        st.one_of(st.none(), moods),
-        st.booleans(),
-        doing,
-    )
+    chosen = st.builds(_chosen, st.one_of(st.just(Settings()), all_settings()), strategies)
+    return st.builds(History, usual_windows, chosen, st.one_of(st.none(), moods), st.booleans(), doing)
+
+
+def _chosen(own: Settings, strategy: Strategy) -> Settings:
+    return {**own, "strategy": strategy}
 
 
 def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrategy[list[Deed]]:
@@ -81,17 +67,18 @@ def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrate
 
 
 async def live(history: History, folder: Path) -> None:
-    chain: list[Counted | Scripted] = [Counted()]
-    if history.moods is not None:
-        chain = [Scripted(history.moods), *(chain if history.fallback else ())]
-    world = World(folder, history.window, history.settings, chain, opened(folder, history.settings, chain))
+    chain = chain_of(history.moods, fallback=history.fallback)
+    life = folder / "life0"
+    life.mkdir()
+    store, service = opened(life, history.settings, chain)
+    world = World(life, history.window, history.settings, chain, store, service)
     try:
-        await world.append([], named=False)
+        await world.append(Append([], named=False))
         for number, deed in enumerate(history.deeds):
             note(f"deed {number}")
-            await world.do(deed)
-            await world.check()
-        await world.check_end()
+            await do(world, deed)
+            await check(world)
+        await check_end(world)
     finally:
         await world.service.close()
 
@@ -109,7 +96,7 @@ def sent(entries: list[Entry], preamble: int = 200) -> Prepare:
 
 LATE_RESULT_ACROSS_A_CUT = History(
     window=3000,
-    settings={},
+    settings={"strategy": "lcm"},
     moods=["fails", "joined"],
     fallback=False,
     deeds=[
@@ -127,7 +114,7 @@ LATE_RESULT_ACROSS_A_CUT = History(
 
 
 @laws(15)
-@given(history=histories(some(requests, 8, 20)))
+@given(history=histories(some(requests(), 8, 20)))
 @example(LATE_RESULT_ACROSS_A_CUT)
 def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(
     history: History,
@@ -136,8 +123,8 @@ def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_
         anyio.run(partial(live, history, Path(folder)))
 
 
-async def test_a_large_preamble_takes_its_room_from_the_tail(store_path: Path) -> None:
-    service = opened(store_path.parent, {}, [Counted()])
+async def test_a_large_preamble_takes_its_room_from_the_tail(tmp_path: Path) -> None:
+    _, service = opened(tmp_path, {"strategy": "lcm"}, chain_of(None, fallback=False))
     try:
         for size in (1000, 130, 130, 20):
             await service.append("main", [entry("user", "x y z " * size), entry("assistant", "ok")])

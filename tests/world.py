@@ -66,8 +66,8 @@ class Asked:
 class World:
     """The service under test beside what the test knows must be in it.
 
-    covered is the last row of the newest leaf, nodes how many there are. standing has the cut in force of each
-    strategy; views are those of the last look.
+    covered is the last row of the newest leaf, nodes how many there are. standing has the cut in force of
+    each strategy; views are those of the last look.
     """
 
     folder: Path
