@@ -92,6 +92,7 @@ class Reopen:
     settings: Settings
 
 
+Plain = Append | AppendAgain | Import | Pin | Reopen
 Mortal = Append | Import | Pin | Prepare | Compact
 
 
@@ -105,7 +106,7 @@ class Crash:
     moment: Literal["before", "inside", "after"]
 
 
-Deed = Append | AppendAgain | Import | Pin | Prepare | Compact | Reopen | Crash
+Deed = Plain | Prepare | Compact | Crash
 
 STRATEGIES: tuple[Strategy, ...] = ("rolling", "lcm", "none")
 strategies = st.sampled_from(STRATEGIES)

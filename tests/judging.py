@@ -61,6 +61,11 @@ async def prepare(world: World, deed: Prepare) -> None:
     query = replace(query, window_tokens=_window(world, deed, before))
     folds = await _folds(world)
     async with _hosting(world, deed.beside):
+        if (
+            deed.beside
+            and _regime(world, query, before, _window_expected(world, query, before)[0]) == "async"
+        ):
+            _stop_at(world, deed.beside)
         view = await _ask(world, query, named.named)
         seen = view.observation
         assert any(note.startswith(NOT_KEPT) for note in view.notes) != known
@@ -72,7 +77,7 @@ async def prepare(world: World, deed: Prepare) -> None:
         )
         await _judge(world, query, before, seen)
         if seen.regime == "async":
-            await _follow(world, before, deed.beside)
+            await _follow(world, before)
     await _left_nothing_behind(world)
     if world.strategy != "lcm":
         assert folds == await _folds(world)
@@ -119,7 +124,7 @@ def _named(world: World, deed: Prepare) -> Chosen:
         return named
     # A new model's provider is not known to be the one before.
     world.choose(replace(chosen, provider=deed.provider) if other else chosen)
-    return replace(named, provider=world.chosen.provider or named.provider)
+    return world.chosen
 
 
 def _query(deed: Prepare) -> PrepareQuery:
@@ -194,10 +199,17 @@ async def _hosting(world: World, beside: int | None) -> AsyncGenerator[None]:
         return
     for summarizer in world.chain:
         summarizer.stopped = anyio.Event()
-    async with world.service.background.running():
-        yield
+    try:
+        async with world.service.background.running():
+            yield
+    finally:
+        for summarizer in world.chain:
+            summarizer.stop_at = None
+
+
+def _stop_at(world: World, number: int) -> None:
     for summarizer in world.chain:
-        summarizer.stop_at = None
+        summarizer.stop_at = summarizer.calls + number
 
 
 async def _folds(world: World) -> Dump:
@@ -220,7 +232,7 @@ def _window_expected(world: World, query: PrepareQuery, before: Before) -> tuple
     if query.compact != "force":
         return None, "unknown"
     # Once there is a cut, what stood for the window when it was made does so again.
-    stands = before.tokens if before.cut is None else world.asked.window
+    stands = before.tokens if world.in_force is None else world.in_force.window
     return stands or None, "estimate"
 
 
@@ -243,7 +255,7 @@ async def _judge(world: World, query: PrepareQuery, before: Before, seen: Observ
     holds_fit(seen)
     regime = _regime(world, query, before, window)
     if window is not None and regime != "passive":
-        world.asked = Asked(window, before.preamble, before.ratio, seen.notes)
+        world.asked = Asked(window, before.ratio)
     if regime == "async" and seen.regime == "passive":
         regime = "passive"  # nothing was left to do, so nothing was started
     assert seen.regime == regime
@@ -323,17 +335,14 @@ async def _judge_limit(world: World, before: Before, seen: Observation) -> None:
 # --- beside the requests
 
 
-async def _follow(world: World, before: Before, beside: int | None) -> None:
+async def _follow(world: World, before: Before) -> None:
     """While a pass works requests show what the last one showed; once it has ended the next shows its cut."""
     session = await world.service.work.store.read(sessions.find_by_key, KEY)
     assert session is not None
     found = world.service.background.at_work(session.id)
     if found is None:
         return
-    if beside:
-        await _until_call(world, found, beside)
-    else:
-        await found.ended.wait()
+    await _until_stopped(world, found)
     view = (await look(world.service, PrepareQuery(KEY)))["messages"]
     if not found.ended.is_set():
         assert view.cut == before.cut
@@ -351,10 +360,8 @@ async def _follow(world: World, before: Before, beside: int | None) -> None:
         _got_somewhere(world, before, view.cut, progress, stalled=progress.stalled)
 
 
-async def _until_call(world: World, found: Pass, number: int) -> None:
-    """Wait until the pass has reached its call of that number, which then never ends, or has ended."""
-    for summarizer in world.chain:
-        summarizer.stop_at = summarizer.calls + number
+async def _until_stopped(world: World, found: Pass) -> None:
+    """Wait until the pass has ended, or has reached a call that never ends."""
     async with anyio.create_task_group() as tasks:
 
         async def leave(event: anyio.Event) -> None:

@@ -13,13 +13,14 @@ from itertools import pairwise
 
 import apsw
 from asking import expanded, nodes_of, parts_of
-from told import Told, weight
+from told import Told, unit_of, weight
 
 from lcm_mcp.dag.model import header
 from lcm_mcp.ids import NodeId, Seq
 from lcm_mcp.service import Service
-from lcm_mcp.service.answers import ExpandedRow
+from lcm_mcp.service.answers import ExpandedRow, NodeLine
 from lcm_mcp.summarizers.ladder import shown_tokens
+from lcm_mcp.summarizers.model import FoldSource, Source
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.blocks import part_to_json
 
@@ -140,3 +141,32 @@ def _shown(node: int, depth: int, first: int, last: int, body: str) -> int:
 _TEXTS = """SELECT node.id, tier.kind, depth, first, last, source_tokens, tokens, body FROM node
     JOIN tier ON tier.session = node.session AND tier.node = node.id
     JOIN text ON text.id = tier.text WHERE node.session = ?"""
+
+
+# --- rolling's sources
+
+
+def holds_fold(
+    sources: Sequence[Source], active: Sequence[Told], nodes: Sequence[NodeLine], *, since: int, place: int
+) -> None:
+    """A running summary is made from all rows from row `since` to the tail, which starts at `place`.
+
+    The first one (since 0) reads stored nodes in the stead of rows: no row that a node covers before the tail
+    is read, unless it lies in the tail's own unit. A later one carries on the summary before it instead.
+    """
+    folds = [source for source in sources if isinstance(source, FoldSource)]
+    read = {row.seq for fold in folds for row in fold.rows}
+    told = [_ends(child.span) for fold in folds for child in fold.children]
+    wanted = [row.seq for row in active[:place] if row.seq >= since]
+    assert all(seq in read or any(first <= seq <= last for first, last in told) for seq in wanted)
+    assert (since > 0) <= all(fold.children for fold in folds)
+    if since == 0:
+        covered = [(_seq(node.span[0]), _seq(node.span[1])) for node in nodes]
+        own = unit_of(active, place)
+        stood_for = {row.seq for row in active[:own] if any(a <= row.seq <= b for a, b in covered)}
+        assert not stood_for & read, f"read although nodes stand for them: {sorted(stood_for & read)}"
+
+
+def _ends(span: str) -> tuple[int, int]:
+    first, _, last = span.partition("..")
+    return _seq(first), _seq(last)

@@ -1,7 +1,9 @@
 """The laws of semantics.md §10 over random histories, on the real service and real files.
 
 Every deed of a history is done to the service and to a model of it, and after each one all laws are
-checked. LCM_LONG=1 (or HYPOTHESIS_PROFILE=long) tries many more, different each time.
+checked: deeds.py says what is done, judging.py what a request has to come to, looking.py which laws hold
+after each deed, dying.py and doing.py how a process dies. LCM_LONG=1 (or HYPOTHESIS_PROFILE=long) tries many
+more histories, different each time.
 """
 
 from __future__ import annotations
@@ -15,12 +17,24 @@ from pathlib import Path
 import anyio
 import pytest
 from asking import prepared
-from deeds import Append, Deed, Prepare, Settings, all_settings, deeds, requests, strategies, usual_windows
+from deeds import (
+    Append,
+    Deed,
+    Prepare,
+    Settings,
+    all_settings,
+    crashes,
+    deeds,
+    requests,
+    strategies,
+    usual_windows,
+)
+from doing import do
 from histories import Entry, crossed_rounds, entry, late_call, late_result, work_done
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
-from living import check, check_end, do
-from moods import Mood, chain_of, moods
+from looking import check, check_end
+from moods import Mood, Watched, chain_of, moods
 from world import World, opened
 
 from lcm_mcp.service.answers import Strategy
@@ -46,6 +60,7 @@ class History:
     """moods None: the extractive summarizer; fallback: it comes after the scripted one."""
 
     window: int
+    strategy: Strategy
     settings: Settings
     moods: list[Mood] | None
     fallback: bool
@@ -53,12 +68,15 @@ class History:
 
 
 def histories(doing: st.SearchStrategy[list[Deed]]) -> st.SearchStrategy[History]:
-    chosen = st.builds(_chosen, st.one_of(st.just(Settings()), all_settings()), strategies)
-    return st.builds(History, usual_windows, chosen, st.one_of(st.none(), moods), st.booleans(), doing)
-
-
-def _chosen(own: Settings, strategy: Strategy) -> Settings:
-    return {**own, "strategy": strategy}
+    return st.builds(
+        History,
+        usual_windows,
+        strategies,
+        st.one_of(st.just(Settings()), all_settings()),
+        st.one_of(st.none(), moods),
+        st.booleans(),
+        doing,
+    )
 
 
 def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrategy[list[Deed]]:
@@ -68,10 +86,9 @@ def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrate
 
 async def live(history: History, folder: Path) -> None:
     chain = chain_of(history.moods, fallback=history.fallback)
-    life = folder / "life0"
-    life.mkdir()
-    store, service = opened(life, history.settings, chain)
-    world = World(life, history.window, history.settings, chain, store, service)
+    chosen: Settings = {**history.settings, "strategy": history.strategy}
+    store, service = opened(folder / "life1", chosen, chain)
+    world = World(folder / "life1", history.window, chosen, chain, store, service)
     try:
         await world.append(Append([], named=False))
         for number, deed in enumerate(history.deeds):
@@ -90,13 +107,21 @@ def test_every_law_holds_after_every_deed_of_a_random_history(history: History) 
         anyio.run(partial(live, history, Path(folder)))
 
 
+@laws(20)
+@given(history=histories(some(st.one_of(crashes, crashes, deeds), 1, 10)))
+def test_every_law_holds_when_the_process_dies_in_one_deed_after_another(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(partial(live, history, Path(folder)))
+
+
 def sent(entries: list[Entry], preamble: int = 200) -> Prepare:
     return Prepare(entries, "usual", preamble, "auto", None, "messages")
 
 
 LATE_RESULT_ACROSS_A_CUT = History(
     window=3000,
-    settings={"strategy": "lcm"},
+    strategy="lcm",
+    settings={},
     moods=["fails", "joined"],
     fallback=False,
     deeds=[
@@ -113,7 +138,7 @@ LATE_RESULT_ACROSS_A_CUT = History(
 """The newest unit begins before the tail of the cut in force, which could be shown with less before it."""
 
 
-@laws(15)
+@laws(20)
 @given(history=histories(some(requests(), 8, 20)))
 @example(LATE_RESULT_ACROSS_A_CUT)
 def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(
@@ -123,8 +148,8 @@ def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_
         anyio.run(partial(live, history, Path(folder)))
 
 
-async def test_a_large_preamble_takes_its_room_from_the_tail(tmp_path: Path) -> None:
-    _, service = opened(tmp_path, {"strategy": "lcm"}, chain_of(None, fallback=False))
+async def test_a_large_preamble_takes_its_room_from_the_tail(store_path: Path) -> None:
+    _, service = opened(store_path.parent, {"strategy": "lcm"}, [Watched()])
     try:
         for size in (1000, 130, 130, 20):
             await service.append("main", [entry("user", "x y z " * size), entry("assistant", "ok")])

@@ -7,43 +7,44 @@ then starts from a copy of that store.
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from itertools import permutations
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any, cast
 
 import apsw
 import pytest
-from asking import View, dump, look, prepared, same
-from lawbook import (
-    holds_cover,
-    holds_estimate,
-    holds_every_part,
-    holds_everything_once,
-    holds_fit,
-    holds_headers,
-    holds_memory,
-    holds_order,
-    holds_pairs,
-    holds_shrink,
-)
-from told import Told, newest_unit, told, weight
+from asking import View, dump, look, nodes_of, prepared, same
+from deeds import Settings
+from lawbook import holds_cover, holds_every_part, holds_everything_once, holds_memory, holds_shrink
+from moods import Watched
+from quotebook import holds_labels
+from told import Told, newest_round, newest_unit, told, weight
+from viewbook import history_text, holds_border, holds_estimate, holds_fit, holds_order
+from world import opened
 
+from lcm_mcp.projection.formats import check_order
+from lcm_mcp.projection.model import FORMATS
 from lcm_mcp.service import Service
-from lcm_mcp.service.answers import ImportOutcome
+from lcm_mcp.service.answers import ImportOutcome, Strategy
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.settings import load_settings
+from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.importers import Entry, claude_code
-from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.transcript.model import Draft
+from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.transcript.sessions import NewSession
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data" / "claude-code"
 NAMES = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.jsonl")) or ["absent"]
 TRANSCRIPTS = [name for name in NAMES if name != "not-jsonl-at-all.jsonl"]
+STRATEGIES: tuple[Strategy, ...] = ("rolling", "lcm")
 WINDOWS = (16_000, 32_000, 64_000, 200_000)
 PREAMBLE = 500
 
@@ -172,10 +173,10 @@ async def test_the_laws_hold_on_every_real_session_at_every_window(
     store = await store_of(stores, name)
     for key, active in rows_told(name).items():
         await _memory_at_rest(store, key, active)
-        for window in WINDOWS if "/" not in key else WINDOWS[:1]:
+        for window, strategy in product(WINDOWS if "/" not in key else WINDOWS[:1], STRATEGIES):
             copy = store.with_suffix(".copy")
             shutil.copy(store, copy)
-            await _one_window(copy, key, active, window)
+            await _one_window(copy, key, active, window, strategy)
             copy.unlink()
 
 
@@ -187,20 +188,21 @@ async def _memory_at_rest(store: Path, key: str, active: list[Told]) -> None:
         await holds_every_part(service, key, active)
 
 
-async def _one_window(store: Path, key: str, active: list[Told], window: int) -> None:
-    query = PrepareQuery(session=key, window_tokens=window, preamble_tokens=PREAMBLE)
+async def _one_window(store: Path, key: str, active: list[Told], window: int, strategy: Strategy) -> None:
+    query = PrepareQuery(session=key, strategy=strategy, window_tokens=window, preamble_tokens=PREAMBLE)
     async with service_on(store) as service:
         view = await prepared(service, query)
         before = await dump(service)
         views = await look(service, query)
         holds_order(views)
-        holds_headers(views)
-        holds_estimate(views, active)
-        holds_fit(view)
-        await holds_everything_once(service, key, view.shown, view.tail, active)
+        holds_labels(history_text(views["messages"]), strategy, view.shown)
+        holds_estimate(views, active, query)
+        holds_fit(view.observation)
         _plain_or_smaller(view, active, window)
+        if strategy == "lcm" or view.cut is None:
+            await holds_everything_once(service, key, view.shown, view.tail, active)
         if view.cut is not None:
-            holds_pairs([int(view.tail[0][1:])], active, set(), at_units=True)
+            holds_border(int(view.tail[0][1:]), active, set(), split=False)
             await holds_cover(service, key, active)
             await holds_shrink(service, key, active)
         await same(service, before)
@@ -208,10 +210,62 @@ async def _one_window(store: Path, key: str, active: list[Told], window: int) ->
     assert (view.status == "limited") == (PREAMBLE + newest > window)
 
 
+REPLAYED = [name for name in NAMES if name in ("inline-sidechains.jsonl", "three-compactions.jsonl")]
+LEAST_HISTORY = 2_500
+"""Tokens that the shortest summary with its quotes may take."""
+TURNS = 1 if "LCM_LONG" in os.environ else 6
+"""Every turn is a request, or (in the short run) every sixth one is."""
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("name", REPLAYED)
+async def test_replayed_turn_by_turn_each_request_fits_and_no_pass_works_for_nothing(
+    name: str, strategy: Strategy, tmp_path: Path
+) -> None:
+    """Whole runs in one unit fit as well, since older rounds may be folded here."""
+    drafts = [event.draft for event in claude_code.read(DATA / name) if isinstance(event, Entry)]
+    for window in (16_000, 64_000, 200_000):
+        watched = Watched()
+        overrides: Settings = {"strategy": strategy, f"{strategy}.splitOversizedUnit": True}
+        _, service = opened(tmp_path / str(window), overrides, [watched])
+        try:
+            await _replay(service, drafts, watched, window)
+        finally:
+            await service.close()
+
+
+async def _replay(service: Service, drafts: list[Draft], watched: Watched, window: int) -> None:
+    session = await service.work.store.write(sessions.create, NewSession("main"), 1)
+    cut, start, turn = None, 0, 0
+    for end, draft in enumerate(drafts):
+        if draft.role != "assistant" or end == 0:
+            continue
+        turn += 1
+        if turn % TURNS:
+            continue
+        sealed = [seal(each) for each in drafts[start:end]]
+        now = await service.work.store.read(sessions.find_by_id, session.id)
+        assert now is not None
+        await service.work.store.write(store.append, now, sealed, 1)
+        start, calls = end, watched.calls
+        nodes = len(await nodes_of(service, "main"))
+        form = FORMATS[turn // TURNS % 4]
+        view = await prepared(service, PrepareQuery("main", window_tokens=window, format=form))
+        assert check_order(view.messages, form) == []
+        holds_fit(view.observation)
+        rows = [told(number, each) for number, each in enumerate(drafts[:end], 1) if each.active]
+        round_too_long = weight(rows[newest_round(rows) :]).tokens + LEAST_HISTORY > window
+        assert (view.status == "limited") <= round_too_long, view.notes
+        assert view.status in ("not_needed", "compacted", "limited")
+        assert watched.calls == calls or view.cut != cut or len(await nodes_of(service, "main")) > nodes
+        cut = view.cut
+    assert turn > 20
+
+
 def _plain_or_smaller(view: View, active: list[Told], window: int) -> None:
     """Laws 5 and 6: below the trigger the plain history, else strictly less than it."""
     plain = PREAMBLE + weight(active).tokens
-    assert view.observation.tokens_before == plain
+    assert view.observation.before.tokens == plain
     if plain < window * 90 // 100:
         assert (view.status, view.cut, view.shown) == ("not_needed", None, [])
     elif view.cut is not None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from asking import View, dump, same
-from deeds import Append, AppendAgain, Import, Pin, Reopen, Settings
+from deeds import Append, AppendAgain, Import, Pin, Plain, Reopen, Settings
 from dying import MortalStore
 from histories import Entry, claude_line, entry, filler
 from ledger import Ledger, Trail, weigh
@@ -32,11 +32,12 @@ KEY = "main"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A cut in force: its name, the history message, the row its tail starts with."""
+    """A cut in force: its name, the history message, the row its tail starts with, the window it was for."""
 
     cut: str
     history: str
     tail_from: int
+    window: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,10 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The last request that could compact: its window, its preamble, and the notes on what came of it."""
+    """The last request that could compact: its window, and the provider's ratio then."""
 
     window: int
-    preamble: Size
     ratio: float | None
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -81,7 +80,7 @@ class World:
     trail: Trail = field(default_factory=Trail)
     chosen: Chosen = field(default_factory=Chosen)
     standing: dict[str, Standing] = field(default_factory=dict[str, Standing])
-    asked: Asked = field(default_factory=lambda: Asked(0, Size(), None))
+    asked: Asked = field(default_factory=lambda: Asked(0, None))
     named: list[list[Entry]] = field(default_factory=list[list[Entry]])
     lines: dict[str, list[str]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
     drafts: dict[str, list[Draft]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
@@ -159,6 +158,19 @@ class World:
             self.standing.pop("rolling", None)
 
     # --- deeds
+
+    async def do(self, deed: Plain) -> None:
+        match deed:
+            case Append():
+                await self.append(deed)
+            case AppendAgain():
+                await self.append_again(deed)
+            case Import():
+                await self.import_more(deed)
+            case Pin():
+                await self.pin(deed)
+            case Reopen():
+                await self.reopen(deed)
 
     async def append(self, deed: Append) -> None:
         entries = deed.entries

@@ -1,0 +1,196 @@
+"""All laws after each deed, and those that are looked at once at a history's end."""
+
+from __future__ import annotations
+
+from asking import View, dump, expanded, look, nodes_of, same
+from deeds import Reopen
+from lawbook import (
+    holds_cover,
+    holds_every_part,
+    holds_everything_once,
+    holds_fold,
+    holds_memory,
+    holds_shrink,
+)
+from ledger import Pair, weigh
+from quotebook import Quoting, holds_labels, holds_length, holds_quotes, read_history
+from viewbook import (
+    history_text,
+    holds_border,
+    holds_estimate,
+    holds_fit,
+    holds_order,
+    holds_pairs,
+    holds_prefix,
+    size_of,
+)
+from world import KEY, Standing, World
+
+from lcm_mcp.projection.model import Format
+from lcm_mcp.service.answers import NodeLine
+from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.tokens import Size
+
+LOOK = PrepareQuery(session=KEY, window_tokens=4000, preamble_tokens=100)
+
+
+async def check(world: World) -> None:
+    """Everything that must hold after a deed; law 8: looking at it writes nothing."""
+    before = await dump(world.service)
+    nodes = await nodes_of(world.service, KEY)
+    views = await look(world.service, LOOK)
+    await _check_views(world, views, nodes)
+    await holds_memory(world.service, KEY, world.active)
+    await holds_cover(world.service, KEY, world.active)
+    await holds_shrink(world.service, KEY, world.active)
+    _check_new_leaves(world, nodes)
+    await _read_everything(world)
+    await same(world.service, before)
+    world.views = views
+    for summarizer in world.chain:
+        summarizer.sources.clear()
+
+
+async def _check_views(world: World, views: dict[Format, View], nodes: list[NodeLine]) -> None:
+    view = views["messages"]
+    text = history_text(view)
+    holds_order(views)
+    holds_labels(text, world.strategy, view.shown)
+    holds_estimate(views, world.active, LOOK)
+    for one in views.values():
+        holds_fit(one.observation)
+    if view.cut not in (None, world.cut):
+        _check_new_cut(world, view, nodes)
+    assert (view.cut, text) == (
+        (None, None) if world.in_force is None else (world.cut, world.in_force.history)
+    )
+    shown = [_before_tail(world, view)] if world.strategy == "rolling" and view.cut else view.shown
+    await holds_everything_once(world.service, KEY, shown, view.tail, world.active)
+    if view.cut is None:
+        assert view.tail == [row.ref for row in world.active]
+    if world.views and world.views["messages"].cut == view.cut:
+        holds_prefix(world.views, views)
+
+
+def _before_tail(world: World, view: View) -> str:
+    """The address of all rows before the tail, which the running summary stands for."""
+    place = [row.ref for row in world.active].index(view.tail[0])
+    return f"{world.active[0].ref}..{world.active[place - 1].ref}"
+
+
+# --- a new cut
+
+
+def _check_new_cut(world: World, view: View, nodes: list[NodeLine]) -> None:
+    """Laws 3 and 6 and the quotes where a cut was just made; it is in force from now on."""
+    text = history_text(view)
+    assert text is not None
+    before = world.in_force
+    start = int(view.tail[0][1:])
+    place = [row.ref for row in world.active].index(view.tail[0])
+    pins = int(world.settings.get("pinnedRowsPercent", 2))
+    asked = world.asked
+    cut = Quoting(world.active, world.ledger.pinned, asked.window, pins, asked.ratio, world.strategy)
+    assert _weight(world, size_of(view.observation, world.active)) < _weight(world, world.shown_now())
+    if world.strategy == "rolling":
+        _check_running(world, view, text, nodes)
+    if before is None or start != before.tail_from:
+        late = set[Pair]() if world.strategy == "rolling" else world.ledger.late
+        holds_border(start, world.active, late, split=world.splits)
+    holds_quotes(text, cut, place, view.notes)
+    assert view.cut is not None
+    world.standing[world.strategy] = Standing(view.cut, text, start, asked.window)
+    if world.strategy == "lcm":
+        world.standing.pop("rolling", None)  # rolling starts anew after it
+
+
+def _weight(world: World, size: Size) -> int:
+    return weigh(size, world.asked.ratio)
+
+
+def _check_running(world: World, view: View, text: str, nodes: list[NodeLine]) -> None:
+    """The running summary stands for all rows before the tail, which only moves forward; nodes that stood for
+    them were read in their stead."""
+    before = world.in_force
+    start = int(view.tail[0][1:])
+    place = [row.ref for row in world.active].index(view.tail[0])
+    first, last = view.shown[0].split("..")
+    over = int(last.removeprefix("e"))
+    assert before is None or start > before.tail_from
+    assert first == world.active[0].ref
+    reaching = [node for node in nodes if node.depth == 0 and int(node.span[1][1:]) == over]
+    assert over == world.active[place - 1].seq or (before is None and over >= start and reaching)
+    assert read_history(text).summaries != [""]
+    holds_length(text, world.asked.window)
+    sources = [source for summarizer in world.chain for source in summarizer.sources]
+    since = 0 if before is None else before.tail_from
+    holds_fold(sources, world.active, nodes, since=since, place=place)
+
+
+# --- nodes
+
+
+def _check_new_leaves(world: World, nodes: list[NodeLine]) -> None:
+    """Law 3 in the DAG: new leaves begin and end at rounds and part no call from its result; the last one
+    ends a unit, or a closed round of the newest where that may be divided."""
+    new = [node for node in nodes if int(node.id[1:]) > world.nodes and node.depth == 0]
+    world.nodes = len(nodes)
+    holds_pairs([int(node.span[0][1:]) for node in new], world.active, world.ledger.late)
+    if not new:
+        return
+    end = max(int(node.span[1][1:]) for node in new)
+    following = [row.seq for row in world.active if row.seq > end][:1]
+    assert following
+    holds_border(following[0], world.active, world.ledger.late, split=world.splits)
+    world.covered = end
+
+
+# --- reading
+
+
+async def _read_everything(world: World) -> None:
+    service, rows = world.service, world.ledger.rows
+    await service.sessions()
+    assert (await service.doctor()).healthy
+    for pattern in ("found", "写", "[lcm:"):
+        await service.grep(GrepQuery(pattern, session=KEY))
+    if rows:
+        described = (await service.describe(f"e{rows}", KEY)).row
+        assert described is not None
+        assert described.ref == f"e{rows}"
+    pinned = (await service.pin([], KEY)).pinned
+    assert [line.ref for line in pinned] == [f"e{seq}" for seq in sorted(world.ledger.pinned)]
+    await _last_observation(world)
+
+
+async def _last_observation(world: World) -> None:
+    """A provider's count stands beside the estimate it belongs to, and the estimate stays what it was."""
+    last = await world.service.last_observation(KEY)
+    if not world.trail.seen:
+        assert last is None
+        return
+    expected = world.trail.seen[-1]
+    assert last is not None
+    assert (last.prepared, last.provider_input_tokens, last.estimated_input_tokens) == (
+        expected.prepared,
+        expected.counted,
+        expected.estimate,
+    )
+
+
+async def check_end(world: World) -> None:
+    """What is looked at once: payloads, every node, repeats, and a store opened again."""
+    await holds_every_part(world.service, KEY, world.active)
+    places = {row.ref: place for place, row in enumerate(world.active)}
+    for node in await nodes_of(world.service, KEY):
+        rows = await expanded(world.service, KEY, node.id, 1500)
+        span = world.active[places[node.span[0]] : places[node.span[1]] + 1]
+        assert [(row.ref, row.text) for row in rows] == [(row.ref, row.text) for row in span]
+    before = await dump(world.service)
+    for entries in world.named:
+        receipt = await world.service.append(KEY, entries)
+        assert len(receipt.duplicates) + len(receipt.conflicts) == len(entries)
+    for form in [form for form, lines in world.lines.items() if lines]:
+        assert (await world.import_file(form, fold=False))[0] == 0
+    await same(world.service, before)
+    await world.reopen(Reopen(world.settings))
