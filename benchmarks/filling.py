@@ -1,7 +1,7 @@
 """Long sessions made fast: rows appended a few thousand at a time and folded as an import folds them.
 
 The rows are an agent's, small and alike, so that sessions of any length end in the same tail. The nodes
-are real ones; only the summarizer is a short one, since its words do not matter here.
+are real ones; only the summarizer's words are not, since they do not matter here.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import LcmSettings, Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.model import Answer, Request
+from lcm_mcp.tokens import BYTES_PER_TOKEN
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.model import Draft, Sealed, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.sealing import seal
@@ -34,20 +35,21 @@ TAIL_ROWS: Final = 1_000
 _KINDS = 50
 
 
-class Terse:
-    """A summarizer that says next to nothing, in no time."""
+class Filler:
+    """A summarizer that answers at once, as long as it is asked to."""
 
-    name = "terse"
+    name = "filler"
 
     async def summarize(self, request: Request) -> Answer:
-        return Answer("Work went on as before. " * 8, self.name)
+        wanted = request.target_tokens * BYTES_PER_TOKEN
+        return Answer(("Work went on as before. " * wanted)[:wanted], self.name)
 
 
 @asynccontextmanager
 async def serving(db: Path, leaf_tokens: int = 6_000) -> AsyncGenerator[Service]:
-    """The use cases over a store at that path, with the terse summarizer and leaves of about that source."""
+    """The use cases over a store at that path, with the summarizer above; leaf_tokens of source make a leaf."""
     settings = Settings(db=db, lcm=LcmSettings(leaf_chunk_tokens=leaf_tokens))
-    service = Service(Workplace(Store.open(db), settings, (Terse(),)))
+    service = Service(Workplace(Store.open(db), settings, (Filler(),)))
     try:
         yield service
     finally:

@@ -8,6 +8,7 @@ of its transactions wholly or not at all. A client repeats what has identities.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
 import apsw
 from deeds import Append, Compact, Crash, Deed, Import, Prepare
 from dying import Died, Doom, bury

@@ -138,9 +138,10 @@ def quoted(cut: Quoting, place: int) -> Quoted:
 
 
 def asked_in(active: Sequence[Told], place: int) -> Told | None:
-    """The request that the newest unit is about, where the tail starts inside of it."""
+    """The request that the newest unit is about, where the tail starts inside of it, and not with a request
+    (one that a late result has joined with those before)."""
     start = unit_of(active, place)
-    inside = start < place and start == newest_unit(active)
+    inside = start < place and start == newest_unit(active) and not opens(active[place])
     return active[start] if inside and opens(active[start]) else None
 
 
