@@ -47,7 +47,7 @@ class Filler:
 
 @asynccontextmanager
 async def serving(db: Path, leaf_tokens: int = 6_000) -> AsyncGenerator[Service]:
-    """The use cases over a store at that path, with the summarizer above; leaf_tokens of source make a leaf."""
+    """The use cases over a store at that path, whose leaves cover about so many tokens each."""
     settings = Settings(db=db, lcm=LcmSettings(leaf_chunk_tokens=leaf_tokens))
     service = Service(Workplace(Store.open(db), settings, (Filler(),)))
     try:

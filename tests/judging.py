@@ -222,9 +222,9 @@ async def _folds(world: World) -> Dump:
 
 
 def _window_expected(world: World, query: PrepareQuery, before: Before) -> tuple[int | None, str]:
-    own = world.settings.get(
-        f"{world.strategy if world.strategy == 'rolling' else 'lcm'}.contextWindowTokens"
-    )
+    groups = ("rolling", "lcm") if world.strategy == "none" else (world.strategy,)
+    set_for = [world.settings.get(f"{group}.contextWindowTokens") for group in groups]
+    own = next((tokens for tokens in set_for if tokens is not None), None)
     if query.window_tokens is not None:
         return query.window_tokens, "argument"
     if own is not None:
