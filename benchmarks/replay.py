@@ -22,6 +22,7 @@ from typing import Final, Literal, assert_never
 import apsw
 
 from benchmarks.conversations import Conversation
+from benchmarks.filling import append
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.projection.formats import render
 from lcm_mcp.projection.model import Message, Projection, TailRow
@@ -33,7 +34,6 @@ from lcm_mcp.service.windows import Window, divide, preamble_of
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import BYTES_PER_TOKEN, PREAMBLE_TOKENS
 from lcm_mcp.transcript import sessions, store
-from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.units import units_back
@@ -134,7 +134,7 @@ async def replay(conversation: Conversation, contender: Contender, window: int) 
         session = await service.work.store.write(_create)
         peer = _Sliding(window)
         for turn in conversation.turns:
-            await service.work.store.write(_append, session, turn)
+            await service.work.store.write(append, session, turn)
             match contender:
                 case "rolling" | "lcm":
                     request = await _prepared(service, session, contender, window)
@@ -160,12 +160,6 @@ async def _service() -> AsyncGenerator[Service]:
 
 def _create(db: apsw.Connection) -> SessionId:
     return sessions.create(db, sessions.NewSession(KEY), 0).id
-
-
-def _append(db: apsw.Connection, session: SessionId, rows: Sequence[Sealed]) -> None:
-    found = sessions.find_by_id(db, session)
-    assert found is not None
-    store.append(db, found, rows, 0)
 
 
 async def _prepared(
