@@ -100,14 +100,14 @@ async def live(history: History, folder: Path) -> None:
         await world.service.close()
 
 
-@laws(60)
+@laws(20)
 @given(history=histories(some(deeds, 1, 16)))
 def test_every_law_holds_after_every_deed_of_a_random_history(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))
 
 
-@laws(20)
+@laws(10)
 @given(history=histories(some(st.one_of(crashes, crashes, deeds), 1, 10)))
 def test_every_law_holds_when_the_process_dies_in_one_deed_after_another(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -138,7 +138,7 @@ LATE_RESULT_ACROSS_A_CUT = History(
 """The newest unit begins before the tail of the cut in force, which could be shown with less before it."""
 
 
-@laws(20)
+@laws(10)
 @given(history=histories(some(requests(), 8, 20)))
 @example(LATE_RESULT_ACROSS_A_CUT)
 def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(
