@@ -103,6 +103,17 @@ def test_a_signal_ends_it_while_stdin_is_open(store_path: Path, name: str) -> No
 
 
 @on_posix
+def test_a_signal_ends_it_while_lines_are_coming(store_path: Path) -> None:
+    with running(store_path) as (server, stdin, _):
+        stdin.write(line("notifications/initialized", {}).encode() * 500)
+        stdin.flush()
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=20) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+
+
+@on_posix
 def test_a_signal_ends_it_even_if_nobody_reads_its_replies(store_path: Path) -> None:
     with running(store_path) as (server, stdin, _):
         stdin.write(tool(1, "lcm_append", session="s", entries=talk(500)).encode())

@@ -163,6 +163,7 @@ def _read_lines(wire: int, lines: MemoryObjectSendStream[str], loop: anyio.lowle
                 if line.strip():
                     anyio.from_thread.run(lines.send, _readable(line), token=loop)
         anyio.from_thread.run_sync(lines.close, token=loop)
+    lines.close()  # where that came too late, nobody receives any more
 
 
 def _readable(line: bytes) -> str:
