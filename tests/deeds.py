@@ -15,11 +15,21 @@ Settings = dict[str, int | bool | str]
 
 
 @dataclass(frozen=True, slots=True)
+class Report:
+    """Usage of the preparation so far back: as many tokens as give that many bytes a token; 0: hardly any,
+    None: under a name that nothing was ever prepared under."""
+
+    back: int
+    ratio: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Append:
-    """Append natively; named: with entry_ids of the test's own."""
+    """Append natively; named: with entry_ids of the test's own; usage is told in the same call."""
 
     entries: list[Entry]
     named: bool
+    usage: Report | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,17 +58,9 @@ class Pin:
     off: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Usage of the preparation so far back: as many tokens as give that many bytes a token; 0: hardly any,
-    None: under a name that nothing was ever prepared under."""
-
-    back: int
-    ratio: float | None
-
-
-Window = int | Literal["usual", "at the edge", "below the edge"] | None
-"""In tokens; the history's usual one; or such that the projection just is, just is not at the trigger."""
+Window = int | Literal["usual", "at the edge", "below the edge", "between"] | None
+"""In tokens; the history's usual one; or such that the projection just is, just is not at the trigger, or
+is between the swap line and the trigger."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,23 @@ STRATEGIES: tuple[Strategy, ...] = ("rolling", "lcm", "none")
 strategies = st.sampled_from(STRATEGIES)
 usual_windows = st.sampled_from([2000, 2000, 3000, 4000, 4000, 8000, 16000])
 windows: st.SearchStrategy[Window] = st.sampled_from(
-    ["usual", "usual", "usual", "usual", "at the edge", "below the edge", 2000, 4000, 16000, None]
+    [
+        "usual",
+        "usual",
+        "usual",
+        "usual",
+        "between",
+        "between",
+        "at the edge",
+        "below the edge",
+        2000,
+        4000,
+        16000,
+        None,
+    ]
 )
-reports = st.builds(Report, st.integers(0, 5), st.sampled_from([3.0, 3.1, 3.2, 3.4, 5.0, 1.5, 9.0, 0, None]))
+ratios = st.sampled_from([3.0, 3.1, 3.2, 3.4] * 2 + [5.0, 1.5, 9.0, 0, None])
+reports = st.builds(Report, st.integers(0, 5), ratios)
 
 
 @st.composite
@@ -155,13 +171,13 @@ def prepares(draw: st.DrawFn) -> Prepare:
         system=draw(st.sampled_from([None, None, "You are careful. " * 20])),
         provider=provider,
         model=model,
-        usage=draw(st.one_of(st.none(), reports)),
+        usage=draw(st.one_of(st.none(), reports, reports)),
         keep=draw(st.sampled_from([True, True, True, False])),
         beside=draw(st.sampled_from([None, 0, 0, 1, 2, 5])),
     )
 
 
-appends = st.builds(Append, batches, st.booleans())
+appends = st.builds(Append, batches, st.booleans(), st.one_of(st.none(), reports))
 imports = st.builds(
     Import, st.sampled_from(["neutral", "claude-code"]), st.one_of(long_work, batches), st.booleans()
 )
@@ -195,3 +211,50 @@ def requests(draw: st.DrawFn) -> Prepare:
         usage=draw(st.sampled_from([None, None, Report(0, 3.0), Report(0, 3.1)])),
         beside=draw(st.sampled_from([None, 0])),
     )
+
+
+@st.composite
+def changes(draw: st.DrawFn) -> Prepare:
+    """A request by which another strategy, provider or model may be named."""
+    provider, model = cast("tuple[str | None, str | None]", draw(names))
+    return Prepare(
+        entries=draw(st.builds(work_done, st.integers(0, 2), st.integers(0, 50))),
+        window="usual",
+        preamble=0,
+        compact=draw(st.sampled_from(["auto", "auto", "auto", "never"])),
+        strategy=draw(st.one_of(st.none(), strategies)),
+        format=draw(st.sampled_from(FORMATS)),
+        provider=provider,
+        model=model,
+        usage=draw(st.one_of(st.none(), reports)),
+    )
+
+
+switches: st.SearchStrategy[Deed] = st.one_of(changes(), changes(), changes(), compacts, pins)
+
+
+@st.composite
+def hosted(draw: st.DrawFn) -> Prepare:
+    """A request that a pass may go on beside."""
+    return Prepare(
+        entries=draw(st.builds(work_done, st.integers(0, 3), st.integers(0, 50))),
+        window=draw(st.sampled_from(["between", "between", "usual"])),
+        preamble=draw(st.sampled_from([0, 0, 300])),
+        compact="auto",
+        strategy=draw(st.one_of(*[st.none()] * 6, strategies)),
+        format=draw(st.sampled_from(FORMATS)),
+        beside=draw(st.sampled_from([None, 0, 0, 1, 2, 5])),
+    )
+
+
+hosted_crashes = st.builds(
+    Crash, hosted(), st.integers(1, 12), st.sampled_from(["before", "inside", "inside", "after"])
+)
+asides: st.SearchStrategy[Deed] = st.one_of(hosted(), hosted(), hosted(), pins, hosted_crashes)
+
+
+@st.composite
+def swapping(draw: st.DrawFn) -> Settings:
+    """Settings with a swap line of lcm's below its trigger."""
+    room: Settings = {"lcm.tailPercent": 25, "lcm.summaryPercent": 10}
+    return {**draw(all_settings()), **room, "lcm.swapPercent": draw(st.sampled_from([50, 60, 78]))}

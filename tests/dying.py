@@ -22,8 +22,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Moment = Literal["before", "inside", "after"]
-DEAD_PID = 2**31 - 1
-"""No system gives a process so high a number."""
+NOBODY = f"{socket.gethostname()}/{2**31 - 1}"
+"""A lease's holder who lives no more: no system gives a process so high a number."""
 
 
 class Died(BaseException):
@@ -55,25 +55,33 @@ class MortalStore(Store):
         if self.dead:
             raise Died
         self.writes += 1
-        if self.doom is None or self.writes != self.doom.write:
-            return await super().write(job, *args, **kwargs)
-        if self.doom.moment == "before":
-            return self._die(self.doom)
-        if self.doom.moment == "inside":
-            return await super().write(self._half, self.doom, lambda db: job(db, *args, **kwargs))
-        await super().write(job, *args, **kwargs)
-        return self._die(self.doom)
+        doom = self.doom if self.doom is not None and self.writes == self.doom.write else None
+        if doom is not None and doom.moment == "before":
+            self._die(doom)
+        if doom is not None and doom.moment == "inside":
+            return await super().write(self._half, doom, lambda db: job(db, *args, **kwargs))
+        result = await super().write(job, *args, **kwargs)
+        if doom is not None:
+            self._die(doom)
+        if self.dead:
+            raise Died  # it was under way beside the one that died, and nobody heard of its end
+        return result
 
     def _half(self, db: apsw.Connection, doom: Doom, job: Callable[[apsw.Connection], T]) -> T:
         job(db)
-        self._die(doom)
+        self._copy(doom.grave)
+        raise Died
 
     def _die(self, doom: Doom) -> NoReturn:
-        self.dead = True
-        doom.grave.mkdir()
-        for side in ("", "-wal"):
-            shutil.copy(f"{self.path}{side}", f"{doom.grave / self.path.name}{side}")
+        with self._writer_lock:  # the files as they are between two writes
+            self._copy(doom.grave)
         raise Died
+
+    def _copy(self, grave: Path) -> None:
+        self.dead = True
+        grave.mkdir()
+        for side in ("", "-wal"):
+            shutil.copy(f"{self.path}{side}", f"{grave / self.path.name}{side}")
 
 
 async def bury(store: Store) -> None:
@@ -82,5 +90,4 @@ async def bury(store: Store) -> None:
     They name the process that made them, which is the one that runs the tests and lives on. So their holder
     is rewritten; nothing is deleted, since taking a dead one's lease is what the next process has to do.
     """
-    holder = f"{socket.gethostname()}/{DEAD_PID}"
-    await store.write(lambda db: db.execute("UPDATE lease SET holder = ?", (holder,)).get)
+    await store.write(lambda db: db.execute("UPDATE lease SET holder = ?", (NOBODY,)).get)

@@ -6,32 +6,25 @@ nothing happens, the request waits for a compaction, or one goes on beside it.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-import anyio
-import apsw
 import pytest
-from asking import Dump, View, dump, look, prepared, same
-from deeds import Compact, Prepare, Report
+from asking import Dump, View, dump, prepared, same
+from deeds import Compact, Prepare
+from hosting import follow, hold_back, hosting
 from ledger import Seen, weigh
 from quotebook import Quoting
 from viewbook import Limit, holds_fit, holds_lcm_limit, holds_rolling_limit, preamble_of, size_of
-from world import KEY, Asked, Chosen, World
+from world import KEY, NOT_KEPT, Asked, Chosen, World
 
 from lcm_mcp.errors import InvalidArgument
-from lcm_mcp.service.background import Pass
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.prepared import Done, Observation
-from lcm_mcp.service.requests import PrepareQuery, Usage
+from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript import sessions
 
 Regime = Literal["passive", "async", "blocking"]
-NOWHERE = "c777.e999999"
-NOT_KEPT = "usage was not kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +46,16 @@ class Before:
 async def prepare(world: World, deed: Prepare) -> None:
     """Ask for a request view, and judge it."""
     world.tell(deed.entries)
-    usage = _usage(world, deed.usage)
-    known = usage is None or world.trail.counted(usage.prepared, usage.input_tokens)
+    usage, known = world.count(deed.usage)
     named = _named(world, deed)
     query = replace(_query(deed), usage=usage)
     before = _before(world, query, named.named)
     query = replace(query, window_tokens=_window(world, deed, before))
     folds = await _folds(world)
-    async with _hosting(world, deed.beside):
-        if (
-            deed.beside
-            and _regime(world, query, before, _window_expected(world, query, before)[0]) == "async"
-        ):
-            _stop_at(world, deed.beside)
+    async with hosting(world, deed.beside):
+        due = _due(world, query, before)
+        if due.regime == "async":
+            hold_back(world, deed.beside)
         view = await _ask(world, query, named.named)
         seen = view.observation
         assert any(note.startswith(NOT_KEPT) for note in view.notes) != known
@@ -75,10 +65,13 @@ async def prepare(world: World, deed: Prepare) -> None:
             seen.notes,
             seen.estimated_input_tokens,
         )
-        await _judge(world, query, before, seen)
+        await _judge(world, query, before, due, seen)
         if seen.regime == "async":
-            await _follow(world, before)
-    await _left_nothing_behind(world)
+            ended = await follow(world)
+            if ended is not None and world.steady:
+                _got_somewhere(
+                    world, before, ended.cut is not None, ended.progress, stalled=ended.progress.stalled
+                )
     if world.strategy != "lcm":
         assert folds == await _folds(world)
 
@@ -94,23 +87,12 @@ async def compact(world: World, deed: Compact) -> None:
     world.choose(replace(world.chosen, strategy=deed.strategy or world.chosen.strategy))
     query = PrepareQuery(KEY, compact="force")
     before = _before(world, query, world.chosen.named)
-    folds = await _folds(world)
+    folds, due = await _folds(world), _due(world, query, before)
     seen = await world.service.compact(KEY, deed.strategy)
     _remember(world, query, world.chosen.named, seen)
-    await _judge(world, query, before, seen)
+    await _judge(world, query, before, due, seen)
     if world.strategy == "rolling":
         assert folds == await _folds(world)
-
-
-def _usage(world: World, report: Report | None) -> Usage | None:
-    if report is None:
-        return None
-    if report.ratio is None or not world.trail.seen:
-        return Usage(NOWHERE, 1000)
-    of = world.trail.seen[-1 - report.back % len(world.trail.seen)]
-    size = next(one for one in reversed(world.trail.seen) if one.prepared == of.prepared).size
-    counted = 0 if report.ratio == 0 else size.beside_bytes + round(size.bytes / report.ratio)
-    return Usage(of.prepared, counted, counted // 2)
 
 
 def _named(world: World, deed: Prepare) -> Chosen:
@@ -155,6 +137,7 @@ def _before(world: World, query: PrepareQuery, model: str | None) -> Before:
 
 def _window(world: World, deed: Prepare, before: Before) -> int | None:
     """The window in tokens; at and below the edge are the two whose triggers part the present size."""
+    both_lines = world.percent("swapPercent", world.trigger_percent) + world.trigger_percent
     at_edge = max(1, before.tokens * 100 // world.trigger_percent)
     match deed.window:
         case "usual":
@@ -163,6 +146,8 @@ def _window(world: World, deed: Prepare, before: Before) -> int | None:
             return at_edge
         case "below the edge":
             return at_edge + 1
+        case "between":
+            return max(1, before.tokens * 200 // both_lines)
         case _:
             return deed.window
 
@@ -191,27 +176,6 @@ def _remember(world: World, query: PrepareQuery, model: str | None, seen: Observ
         world.trail.seen.append(kept)
 
 
-@asynccontextmanager
-async def _hosting(world: World, beside: int | None) -> AsyncGenerator[None]:
-    """Let passes go on beside their requests, where the deed says so."""
-    if beside is None:
-        yield
-        return
-    for summarizer in world.chain:
-        summarizer.stopped = anyio.Event()
-    try:
-        async with world.service.background.running():
-            yield
-    finally:
-        for summarizer in world.chain:
-            summarizer.stop_at = None
-
-
-def _stop_at(world: World, number: int) -> None:
-    for summarizer in world.chain:
-        summarizer.stop_at = summarizer.calls + number
-
-
 async def _folds(world: World) -> Dump:
     """Every node with its children and texts."""
     whole = await dump(world.service)
@@ -219,6 +183,15 @@ async def _folds(world: World) -> Dump:
 
 
 # --- what it has to come to
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """The window a request is for, who says so, and whether its compaction is waited for."""
+
+    window: int | None
+    source: str
+    regime: Regime
 
 
 def _window_expected(world: World, query: PrepareQuery, before: Before) -> tuple[int | None, str]:
@@ -247,27 +220,41 @@ def _regime(world: World, query: PrepareQuery, before: Before, window: int | Non
     return "async" if world.service.background.hosts else "blocking"
 
 
-async def _judge(world: World, query: PrepareQuery, before: Before, seen: Observation) -> None:
-    """Compare what was done with what had to be."""
+def _due(world: World, query: PrepareQuery, before: Before) -> Due:
+    """What a request has to come to; what it asks for is noted beforehand, lest it dies with it."""
     window, source = _window_expected(world, query, before)
-    assert (seen.strategy, seen.window_tokens, seen.window_source) == (world.strategy, window, source)
+    due = Due(window, source, _regime(world, query, before, window))
+    if window is not None and due.regime != "passive":
+        world.asked = Asked(window, before.ratio)
+    return due
+
+
+async def _judge(world: World, query: PrepareQuery, before: Before, due: Due, seen: Observation) -> None:
+    """Compare what was done with what had to be."""
+    assert (seen.window_tokens, seen.window_source) == (due.window, due.source)
+    assert seen.strategy == world.strategy
     assert seen.before.tokens == before.tokens
     holds_fit(seen)
-    regime = _regime(world, query, before, window)
-    if window is not None and regime != "passive":
-        world.asked = Asked(window, before.ratio)
-    if regime == "async" and seen.regime == "passive":
-        regime = "passive"  # nothing was left to do, so nothing was started
-    assert seen.regime == regime
-    if regime == "blocking":
+    if due.regime == "blocking":
+        assert seen.regime == "blocking"
         await _judge_compacted(world, query, before, seen)
         return
-    assert (seen.cut, seen.done, seen.after.tokens) == (before.cut, None, before.tokens)
-    if regime == "passive":
-        assert world.calls == before.calls
+    assert (seen.cut, seen.after.tokens) == (before.cut, before.tokens)
+    if due.regime == "async" and world.failed_at is not None:
+        _judge_told(world, before, seen)
+    elif seen.regime == "passive":  # also where nothing was left to do, so nothing was started
+        assert (world.calls, seen.done) == (before.calls, None)
         assert seen.status in ("not_needed", "limited", "unknown_window")
     else:
-        assert seen.status == "scheduled"
+        assert (seen.regime, due.regime, seen.status, seen.done) == ("async", "async", "scheduled", None)
+
+
+def _judge_told(world: World, before: Before, seen: Observation) -> None:
+    """How the last pass beside the requests failed is told by the next one, instead of trying again at once;
+    and by those after it, until rows are added."""
+    assert (seen.status, seen.regime, world.calls) == ("failed", "passive", before.calls)
+    if world.failed_at != world.active[-1].seq:
+        world.failed_at = None
 
 
 async def _judge_compacted(world: World, query: PrepareQuery, before: Before, seen: Observation) -> None:
@@ -280,10 +267,12 @@ async def _judge_compacted(world: World, query: PrepareQuery, before: Before, se
     if seen.status == "failed":
         assert world.may_fail
         assert seen.cut == before.cut
+        world.failed_at = 0  # told here, and once more
         return
     assert seen.status in ("compacted", "limited", "not_needed")
+    world.failed_at = None
     if world.steady:
-        _got_somewhere(world, before, seen.cut, seen.done, stalled=_stalled(seen))
+        _got_somewhere(world, before, seen.cut != before.cut, seen.done, stalled=_stalled(seen))
     if world.steady or not _stalled(seen):
         await _repeat(world, query, seen)
     if seen.status == "limited":
@@ -291,16 +280,14 @@ async def _judge_compacted(world: World, query: PrepareQuery, before: Before, se
 
 
 def _stalled(seen: Observation) -> bool:
-    """Whether condensing came to nothing; a summarizer in another mood may do it the next time."""
-    return any(note.startswith("condensation-stalled") for note in seen.notes)
+    """Whether no text was found that is small enough; a summarizer in another mood may find one."""
+    return any(note.startswith(("condensation-stalled", "No summary fits")) for note in seen.notes)
 
 
-def _got_somewhere(
-    world: World, before: Before, cut: str | None, done: Done | Progress, *, stalled: bool
-) -> None:
+def _got_somewhere(world: World, before: Before, cuts: bool, done: Done | Progress, *, stalled: bool) -> None:
     """No summarizer is called for nothing: a node or a cut is left."""
     if world.calls > before.calls and not stalled:
-        assert done.leaves or done.parents or cut != before.cut
+        assert cuts or done.leaves or done.parents
 
 
 async def _repeat(world: World, query: PrepareQuery, seen: Observation) -> None:
@@ -330,53 +317,3 @@ async def _judge_limit(world: World, before: Before, seen: Observation) -> None:
         holds_rolling_limit(limit)
     else:
         await holds_lcm_limit(world.service, KEY, limit)
-
-
-# --- beside the requests
-
-
-async def _follow(world: World, before: Before) -> None:
-    """While a pass works requests show what the last one showed; once it has ended the next shows its cut."""
-    session = await world.service.work.store.read(sessions.find_by_key, KEY)
-    assert session is not None
-    found = world.service.background.at_work(session.id)
-    if found is None:
-        return
-    await _until_stopped(world, found)
-    view = (await look(world.service, PrepareQuery(KEY)))["messages"]
-    if not found.ended.is_set():
-        assert view.cut == before.cut
-        return
-    assert found.fault is None
-    assert found.outcome is not None
-    if found.outcome.progress.failed is not None:
-        assert world.may_fail
-        assert view.cut == before.cut
-        return
-    cut = found.outcome.cut
-    assert view.cut == (before.cut if cut is None else f"c{cut.id}")
-    if world.steady:
-        progress = found.outcome.progress
-        _got_somewhere(world, before, view.cut, progress, stalled=progress.stalled)
-
-
-async def _until_stopped(world: World, found: Pass) -> None:
-    """Wait until the pass has ended, or has reached a call that never ends."""
-    async with anyio.create_task_group() as tasks:
-
-        async def leave(event: anyio.Event) -> None:
-            await event.wait()
-            tasks.cancel_scope.cancel()
-
-        for event in (found.ended, *(summarizer.stopped for summarizer in world.chain)):
-            tasks.start_soon(leave, event)
-
-
-async def _left_nothing_behind(world: World) -> None:
-    """No pass is at work once its host is gone, and no lease is held."""
-
-    def leases(db: apsw.Connection) -> int:
-        found: int = db.execute("SELECT count(*) FROM lease").get
-        return found
-
-    assert await world.service.work.store.read(leases) == 0

@@ -65,6 +65,7 @@ class Watched:
     calls: int = 0
     sources: list[Source] = field(default_factory=list[Source])
     stop_at: int | None = None
+    gate: anyio.Event | None = None
     stopped: anyio.Event = field(default_factory=anyio.Event)
 
     @property
@@ -83,6 +84,8 @@ class Watched:
     async def summarize(self, request: Request) -> Answer:
         self.calls += 1
         self.sources.append(request.source)
+        if self.gate is not None:
+            await self.gate.wait()
         if self.calls == self.stop_at:
             self.stopped.set()
             await anyio.sleep_forever()

@@ -18,7 +18,6 @@ from lcm_mcp.tokens import BYTES_PER_TOKEN, text_tokens
 RECAP_ROWS, RECAP_CHARACTERS = 3, 400
 OPENER_CHARACTERS = 4000
 TRUNCATED = "[lcm:truncated]"
-_WORKED_ON = "still being worked on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +104,12 @@ class Quoted:
     crowded_out: list[str]
 
 
-def quoted(cut: Quoting, place: int) -> Quoted:
+def quoted(cut: Quoting, place: int, opener: Told | None) -> Quoted:
     """What a cut quotes whose tail starts at `place`: pins, then rolling's recap, then what is worked on.
 
     Pinned rows before the tail stand whole, in order, as far as their share of the window goes. The recap
-    are the last three requests before the tail, 400 characters each. Where the tail starts inside the newest
-    unit, the request that opened it follows. No row is quoted twice.
+    are the last three requests before the tail, 400 characters each; opener, the request that is being worked
+    on, follows. No row is quoted twice.
     """
     pins: dict[int, str] = {}
     crowded_out: list[str] = []
@@ -123,7 +122,6 @@ def quoted(cut: Quoting, place: int) -> Quoted:
                 continue
             room -= text_tokens(block + "\n\n")
             pins[row.seq] = block
-    opener = asked_in(cut.active, place)
     said = (
         [row for row in cut.active[:place] if opens(row)][-RECAP_ROWS:] if cut.strategy == "rolling" else []
     )
@@ -133,17 +131,17 @@ def quoted(cut: Quoting, place: int) -> Quoted:
         if row.seq not in pins and row != opener
     ]
     if opener is not None and opener.seq not in pins:
-        label = f"request {opener.ref} {opener.role}, {_WORKED_ON}"
+        label = f"request {opener.ref} {opener.role}, still being worked on"
         blocks.append(_beginning(label, opener.text, cut.opener_characters))
     return Quoted([*pins.values(), *blocks], crowded_out)
 
 
-def asked_in(active: Sequence[Told], place: int) -> Told | None:
-    """The request that the newest unit is about, where the tail starts inside of it, and not with a request
-    (one that a late result has joined with those before)."""
+def asked_in(active: Sequence[Told], place: int) -> list[Told | None]:
+    """The request that the newest unit is about, where the tail starts inside of it and not with a request;
+    any of them where a late result has joined several units into one."""
     start = unit_of(active, place)
-    inside = start < place and start == newest_unit(active) and not opens(active[place])
-    return active[start] if inside and opens(active[start]) else None
+    inside = start == newest_unit(active) and not opens(active[place])
+    return [row for row in active[start:place] if opens(row)] or [None] if inside else [None]
 
 
 def _beginning(label: str, text: str, characters: int) -> str:
@@ -154,13 +152,9 @@ def _beginning(label: str, text: str, characters: int) -> str:
 
 def holds_quotes(text: str, cut: Quoting, place: int, notes: Sequence[str]) -> None:
     """A new cut quotes exactly what it has to; the pinned rows that found no room are named in the notes."""
-    expected = quoted(cut, place)
-    shown, wanted = read_history(text).quotes, expected.blocks
-    if sum(map(opens, cut.active[unit_of(cut.active, place) : place])) > 1:
-        # A late result has joined several requests into one unit: any of them may be the one quoted.
-        shown, wanted = ([one for one in quotes if _WORKED_ON not in one] for quotes in (shown, wanted))
-    assert shown == wanted
-    left = expected.crowded_out
+    expected = [quoted(cut, place, opener) for opener in asked_in(cut.active, place)]
+    assert read_history(text).quotes in [one.blocks for one in expected]
+    left = expected[0].crowded_out
     rows = "row" if len(left) == 1 else "rows"
     said = f"{len(left)} pinned {rows} found no room within pinnedRowsPercent: {', '.join(left[:20])}."
     assert [note for note in notes if "pinnedRowsPercent" in note] == ([said] if left else [])

@@ -23,10 +23,13 @@ from deeds import (
     Prepare,
     Settings,
     all_settings,
+    asides,
     crashes,
     deeds,
     requests,
     strategies,
+    swapping,
+    switches,
     usual_windows,
 )
 from doing import do
@@ -67,12 +70,19 @@ class History:
     deeds: list[Deed]
 
 
-def histories(doing: st.SearchStrategy[list[Deed]]) -> st.SearchStrategy[History]:
+any_settings = st.one_of(st.just(Settings()), all_settings())
+
+
+def histories(
+    doing: st.SearchStrategy[list[Deed]],
+    strategy: st.SearchStrategy[Strategy] = strategies,
+    settings: st.SearchStrategy[Settings] = any_settings,
+) -> st.SearchStrategy[History]:
     return st.builds(
         History,
         usual_windows,
-        strategies,
-        st.one_of(st.just(Settings()), all_settings()),
+        strategy,
+        settings,
         st.one_of(st.none(), moods),
         st.booleans(),
         doing,
@@ -100,16 +110,30 @@ async def live(history: History, folder: Path) -> None:
         await world.service.close()
 
 
-@laws(20)
+@laws(60)
 @given(history=histories(some(deeds, 1, 16)))
 def test_every_law_holds_after_every_deed_of_a_random_history(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))
 
 
-@laws(10)
+@laws(20)
 @given(history=histories(some(st.one_of(crashes, crashes, deeds), 1, 10)))
 def test_every_law_holds_when_the_process_dies_in_one_deed_after_another(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(partial(live, history, Path(folder)))
+
+
+@laws(20)
+@given(history=histories(some(switches, 4, 14)))
+def test_every_law_holds_while_strategies_providers_and_models_change(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(partial(live, history, Path(folder)))
+
+
+@laws(20)
+@given(history=histories(some(asides, 2, 10), st.just("lcm"), swapping()))
+def test_every_law_holds_while_passes_work_beside_the_requests(history: History) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))
 
@@ -138,7 +162,7 @@ LATE_RESULT_ACROSS_A_CUT = History(
 """The newest unit begins before the tail of the cut in force, which could be shown with less before it."""
 
 
-@laws(10)
+@laws(20)
 @given(history=histories(some(requests(), 8, 20)))
 @example(LATE_RESULT_ACROSS_A_CUT)
 def test_every_law_holds_turn_by_turn_while_an_agent_fills_its_window_again_and_again(

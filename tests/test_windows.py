@@ -111,6 +111,16 @@ async def test_a_forced_compaction_takes_the_present_size_for_an_unknown_window(
         assert len(writer.asked) == calls
 
 
+async def test_the_present_size_that_stands_for_the_window_is_the_estimate_to_the_token(
+    store_path: Path,
+) -> None:
+    tools: list[Block] = [{"name": "Bash", "input_schema": {}}]  # 34 bytes, with the text no whole tokens
+    async with using(store_path, Writer()) as service:
+        forced = {"system": "s" * 101, "tools": tools, "compact": "force"}
+        view = await ask(service, None, append=turns(1, 5), **forced)
+        assert (view.observation.before.tokens, view.observation.window_tokens) == (1071, 1071)
+
+
 async def test_a_forced_compaction_does_not_wait_for_the_trigger(store_path: Path) -> None:
     async with using(store_path, Writer()) as service:
         view = await ask(service, append=turns(1, 5), compact="force")
@@ -192,6 +202,19 @@ async def test_what_a_provider_counted_stands_beside_the_estimate_of_that_reques
         assert (seen.estimated_input_tokens, seen.calibrated_input_tokens) == (1000, None)
         later = await ask(service)
         assert (later.tokens, later.observation.provider_input_tokens) == (1000, None)
+
+
+async def test_a_count_that_comes_with_the_answer_stands_beside_the_last_request(store_path: Path) -> None:
+    async with using(store_path, Writer()) as service:
+        view = await ask(service, append=turns(1, 5))
+        receipt = await service.append(KEY, turns(6, 6), usage=Usage(view.prepared, 1880, 900))
+        assert receipt.notes == ()
+        seen = await service.last_observation(KEY)
+        assert seen is not None
+        assert (seen.prepared, seen.provider_input_tokens) == (view.prepared, 1880)
+        wrong = await service.append(KEY, turns(7, 7), usage=Usage("c9.e10", 1880))
+        assert (wrong.refs, len(wrong.notes)) == (("e13", "e14"), 1)
+        assert wrong.notes[0].startswith("usage was not kept")
 
 
 async def test_a_count_for_a_request_that_is_not_remembered_is_refused_in_a_note(store_path: Path) -> None:

@@ -14,7 +14,7 @@ import apsw
 import orjson
 from asking import View
 from ledger import Pair, weigh
-from quotebook import Quoting, quoted
+from quotebook import Quoting, asked_in, quoted
 from told import Told, newest_round, newest_unit, opens, opens_round, pairs, unit_of, weight
 
 from lcm_mcp.dag.model import MAX_DEPTH
@@ -232,15 +232,17 @@ class Limit:
         self, loose: Sequence[Told], blocks: Sequence[str], opening: Callable[[Sequence[str]], str]
     ) -> int:
         """The least request: these rows, then the newest ones, after a history of such blocks and quotes."""
-        quotes = quoted(self.cut, self.newest).blocks
+        quotes = quoted(self.cut, self.newest, asked_in(self.active, self.newest)[0]).blocks
         history = Size(bytes=utf8_length(opening([*blocks, *quotes])), inputs=1) if blocks else Size()
         rows = weight([*loose, *self.active[self.newest :]])
         return self.weigh(self.preamble + history + rows)
 
 
 def holds_rolling_limit(limit: Limit) -> None:
-    """Law 7: limited only where the newest unit, the preamble, the quotes and the shortest summary worth a
-    cut exceed the window."""
+    """Law 7: limited only where the tail is no more than the newest unit, so that nothing is left to fold, or
+    where that, the preamble, the quotes and the shortest summary worth a cut exceed the window."""
+    if limit.active[limit.newest].seq == limit.in_force:
+        return
     summary = "s" * LEAST_RUNNING_TOKENS * BYTES_PER_TOKEN
     first, newest = limit.active[0].ref, limit.active[limit.newest].ref
     header = f"[lcm:summary rolling span {first}..{newest}]"

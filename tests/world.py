@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from asking import View, dump, same
-from deeds import Append, AppendAgain, Import, Pin, Plain, Reopen, Settings
+from deeds import Append, AppendAgain, Import, Pin, Plain, Reopen, Report, Settings
 from dying import MortalStore
 from histories import Entry, claude_line, entry, filler
 from ledger import Ledger, Trail, weigh
@@ -20,6 +20,7 @@ from told import Told, weight
 
 from lcm_mcp.projection.model import Format
 from lcm_mcp.service import Service
+from lcm_mcp.service.requests import Usage
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import load_settings
 from lcm_mcp.tokens import Size, utf8_length
@@ -28,6 +29,9 @@ from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.model import Draft
 
 KEY = "main"
+NOWHERE = "c777.e999999"
+"""A name that nothing is ever prepared under."""
+NOT_KEPT = "usage was not kept"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,8 @@ class World:
     """The service under test beside what the test knows must be in it.
 
     covered is the last row of the newest leaf, nodes how many there are. standing has the cut in force of
-    each strategy; views are those of the last look.
+    each strategy; views are those of the last look. failed_at is the last row as it was when a pass beside
+    the requests failed, until somebody is told and rows are added.
     """
 
     folder: Path
@@ -87,6 +92,7 @@ class World:
     views: dict[Format, View] = field(default_factory=dict["Format", View])
     nodes: int = 0
     covered: int = 0
+    failed_at: int | None = None
 
     # --- what is known
 
@@ -145,6 +151,17 @@ class World:
     def tell(self, entries: Sequence[object]) -> None:
         self.ledger.tell([parse_entry(made, n) for n, made in enumerate(entries)], self.covered)
 
+    def count(self, report: Report | None) -> tuple[Usage | None, bool]:
+        """Usage as it is to be told, noted beside its preparation; whether there is such a preparation."""
+        if report is None:
+            return None, True
+        if report.ratio is None or not self.trail.seen:
+            return Usage(NOWHERE, 1000), False
+        of = self.trail.seen[-1 - report.back % len(self.trail.seen)]
+        size = next(one for one in reversed(self.trail.seen) if one.prepared == of.prepared).size
+        counted = 0 if report.ratio == 0 else size.beside_bytes + round(size.bytes / report.ratio)
+        return Usage(of.prepared, counted, counted // 2), self.trail.counted(of.prepared, counted)
+
     def choose(self, chosen: Chosen) -> None:
         """Select strategy, provider and model; another one than before drops rolling's summary."""
         before, strategy = self.chosen, self.strategy
@@ -176,14 +193,16 @@ class World:
         entries = deed.entries
         if deed.named:
             entries = [{**made, "entry_id": f"n{self.ledger.rows + n}"} for n, made in enumerate(entries)]
-        await self.send(entries, named=deed.named)
+        await self.send(entries, named=deed.named, usage=deed.usage)
 
-    async def send(self, entries: list[Entry], *, named: bool) -> None:
+    async def send(self, entries: list[Entry], *, named: bool, usage: Report | None = None) -> None:
         drafts = [parse_entry(made, n) for n, made in enumerate(entries)]
         expected = self.ledger.tell(drafts, self.covered)
         if named:
             self.named.append(entries)
-        receipt = await self.service.append(KEY, entries)
+        told, known = self.count(usage)
+        receipt = await self.service.append(KEY, entries, usage=told)
+        assert any(note.startswith(NOT_KEPT) for note in receipt.notes) != known
         assert (receipt.refs, receipt.duplicates, receipt.conflicts) == (
             expected.refs,
             expected.duplicates,
@@ -256,7 +275,7 @@ class World:
         await same(self.service, before)
 
     def open(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings = folder, settings
+        self.folder, self.settings, self.failed_at = folder, settings, None
         self.store, self.service = opened(folder, settings, self.chain)
 
 

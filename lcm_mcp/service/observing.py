@@ -20,7 +20,7 @@ from lcm_mcp.service.prepared import Counts, Done, Observation, Section
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
 from lcm_mcp.service.viewing import Pictured, View
-from lcm_mcp.service.windows import Preamble, Window, WindowSource, weigh
+from lcm_mcp.service.windows import Preamble, Window, WindowSource
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import METHOD, bytes_to_tokens, utf8_length
 from lcm_mcp.transcript.sealing import readable
@@ -68,9 +68,7 @@ class Judged:
         return Counts(self._tokens(view), shown, view.tail_rows)
 
     def _tokens(self, view: View) -> int:
-        if self.bytes_per_token is None:
-            return self.preamble.tokens + view.size.tokens
-        return weigh(self.preamble.size + view.size, self.bytes_per_token)
+        return self.preamble.with_history(view.size, self.bytes_per_token)
 
 
 def status_of(settings: Settings, query: PrepareQuery, judged: Judged) -> tuple[Status, tuple[str, ...]]:

@@ -37,7 +37,6 @@ from lcm_mcp.service.windows import (
     named_model,
     preamble_of,
     ratio_in_force,
-    weigh,
 )
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.service.writing import NOT_MEASURED, append, keep_usage
@@ -162,7 +161,7 @@ async def _lines(
     if tokens is None and query.compact == "force":
         # Without a known window what there is now stands for it; after that, what stood for it then,
         # so that forcing once more finds nothing to do.
-        now = weigh(preamble.size + view.size, ratio)
+        now = preamble.with_history(view.size, ratio)
         tokens, source = (now if view.cut is None else view.cut.window), "estimate"
     if not tokens:
         return _Lines(None, source)

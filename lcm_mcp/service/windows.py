@@ -49,6 +49,12 @@ class Preamble:
     tokens: int
     size: Size
 
+    def with_history(self, shown: Size, bytes_per_token: float | None) -> int:
+        """A whole request in tokens: by the fixed rule, or under a provider's ratio where that is known."""
+        if bytes_per_token is None:
+            return self.tokens + shown.tokens
+        return (self.size + shown).tokens_at(bytes_per_token)
+
 
 @dataclass(frozen=True, slots=True)
 class Window:
@@ -70,17 +76,13 @@ class Window:
 
     def weigh(self, size: Size) -> int:
         """What a size takes, in tokens, under the ratio in force."""
-        return weigh(size, self.bytes_per_token)
+        return size.tokens if self.bytes_per_token is None else size.tokens_at(self.bytes_per_token)
 
     def in_rule_tokens(self, tokens: int) -> int:
         """As many tokens of the fixed rule as the texts have that take so many under the ratio in force."""
         if self.bytes_per_token is None:
             return tokens
         return int(tokens * self.bytes_per_token / BYTES_PER_TOKEN)
-
-
-def weigh(size: Size, bytes_per_token: float | None) -> int:
-    return size.tokens if bytes_per_token is None else size.tokens_at(bytes_per_token)
 
 
 def preamble_of(query: PrepareQuery) -> Preamble:
@@ -133,7 +135,7 @@ def divide(
         summaries = tokens * settings.lcm.summary_percent // 100
         least = MIN_TARGET_TOKENS
     swap = -(-tokens * swap_percent // 100)
-    weighed = preamble.tokens if bytes_per_token is None else preamble.size.tokens_at(bytes_per_token)
+    weighed = preamble.with_history(Size(), bytes_per_token)
     left = swap - weighed - FENCE_TOKENS - least
     return Window(
         tokens=tokens,

@@ -2,7 +2,7 @@
 
 Each answer is given twice, because clients show their model one channel or the other: as structured
 content under the tool's output schema, and as compact text that says the same and ends with the next
-call. Both together stay below a size that clients can take. Refused: knowing any protocol (server.py
+call. Both together stay below a size that clients can take. Refused: knowing any protocol (server/
 does), and deciding anything about memory (the service does).
 """
 

@@ -1,0 +1,51 @@
+"""A pass beside the requests that fails: told to the next request, and not tried again in vain."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from turns import KEY, Writer, ask, plain, shown, turns, using
+
+from lcm_mcp.service import Service
+from lcm_mcp.transcript import sessions
+
+ASYNC = {"strategy": "lcm", "lcm.swapPercent": 60, "lcm.leafChunkTokens": 800}
+
+
+async def ended(service: Service) -> None:
+    """Wait for the session's pass."""
+    session = await service.work.store.read(sessions.find_by_key, KEY)
+    assert session is not None
+    under_way = service.background.at_work(session.id)
+    assert under_way is not None
+    await under_way.ended.wait()
+
+
+async def test_the_next_request_says_that_it_failed_and_tries_no_more_until_rows_are_added(
+    store_path: Path,
+) -> None:
+    writer = Writer(failing={1, 2})
+    async with using(store_path, writer, settings=ASYNC) as service, service.background.running():
+        assert (await ask(service, 4000, append=turns(1, 12))).status == "scheduled"
+        await ended(service)
+        for _ in range(3):
+            view = await ask(service, 4000)
+            assert (view.status, view.cut, shown(view)) == ("failed", None, plain(turns(1, 12)))
+            assert any("writer failed: no network" in note for note in view.notes)
+        assert len(writer.asked) == 1
+        told_once_more = await ask(service, 4000, append=turns(13, 13))
+        assert (told_once_more.status, len(writer.asked)) == ("failed", 1)
+        assert (await ask(service, 4000)).status == "scheduled"
+        await ended(service)
+        assert len(writer.asked) == 2
+
+
+async def test_after_a_failure_was_told_the_next_pass_may_succeed(store_path: Path) -> None:
+    writer = Writer(failing={1})
+    async with using(store_path, writer, settings=ASYNC) as service, service.background.running():
+        assert (await ask(service, 4000, append=turns(1, 12))).status == "scheduled"
+        await ended(service)
+        assert (await ask(service, 4000, append=turns(13, 13))).status == "failed"
+        assert (await ask(service, 4000)).status == "scheduled"
+        await ended(service)
+        assert (await ask(service, 4000)).cut == "c1"
