@@ -302,3 +302,17 @@ async def test_a_look_that_is_no_request_leaves_no_observation(store_path: Path)
         await ask(service, 9000, compact="never", keep=False)
         assert await service.last_observation(KEY) == view.observation
         assert await count(service, "observation") == 1
+
+
+# --- large results
+
+
+async def test_a_tool_result_longer_than_the_setting_is_called_large(store_path: Path) -> None:
+    talk = [
+        entry("user", "go"),
+        *(entry("tool", [a_result("c", [text_block(text)], False)]) for text in ("é" * 40, "é" * 41)),
+    ]
+    async with using(store_path, settings={"largeFileChars": 40}) as service:
+        await service.append(KEY, talk)
+        described = [(await service.describe(ref, KEY)).row for ref in ("e2", "e3")]
+        assert [row and row.parts[0].detail for row in described] == [None, "large-inline"]

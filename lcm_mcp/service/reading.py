@@ -186,7 +186,9 @@ def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> 
                 session.key, _describe_node(db, session, existing_node(db, session, node)), None
             )
         case RowAddress(seq=seq):
-            return Description(session.key, None, _describe_row(db, session, existing_row(db, session, seq)))
+            return Description(
+                session.key, None, _describe_row(db, work, session, existing_row(db, session, seq))
+            )
         case RangeAddress():
             raise InvalidArgument(
                 "id", f"{format_address(address)} is a range", "Describe a row (e104) or a node (#12)."
@@ -217,7 +219,7 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
     )
 
 
-def _describe_row(db: apsw.Connection, session: Session, row: Row) -> RowDescription:
+def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: Row) -> RowDescription:
     cover = Cover(db, session)
     mark = store.read_mark(db, session.id, row.seq)
     assert mark is not None
@@ -228,7 +230,7 @@ def _describe_row(db: apsw.Connection, session: Session, row: Row) -> RowDescrip
         entry_id=row.entry_id,
         tokens=mark.size.tokens,
         characters=len(row.text),
-        parts=tuple(_part_line(part) for part in row.parts),
+        parts=tuple(_part_line(part, work.settings.large_file_chars) for part in row.parts),
         unit=f"e{mark.unit}",
         node=cover.node_of(row.seq),
         removed=row.seq not in cover.path,
@@ -238,7 +240,8 @@ def _describe_row(db: apsw.Connection, session: Session, row: Row) -> RowDescrip
     )
 
 
-def _part_line(part: Part) -> PartLine:
+def _part_line(part: Part, large_chars: int) -> PartLine:
+    """A part in a line; a tool's result of more than so many characters is called large."""
     match part:
         case Text(text):
             return PartLine("text", utf8_length(text), None)
@@ -247,8 +250,10 @@ def _part_line(part: Part) -> PartLine:
         case ToolCall(name=name, arguments=arguments):
             return PartLine("tool_call", len(encode(arguments)), readable(name))
         case ToolResult(content=content, is_error=is_error):
-            size = sum(_part_line(piece).bytes for piece in content)
-            return PartLine("tool_result", size, "error" if is_error else None)
+            size = sum(_part_line(piece, large_chars).bytes for piece in content)
+            said = sum(len(piece.text) for piece in content if isinstance(piece, Text))
+            marks = [*(["error"] if is_error else []), *(["large-inline"] if said > large_chars else [])]
+            return PartLine("tool_result", size, ", ".join(marks) or None)
         case Image(media_type, _, size_bytes, width, height):
             sides = f" {width}x{height}" if width and height else ""
             return PartLine("image", size_bytes, readable(media_type) + sides)
