@@ -225,7 +225,8 @@ class Limit:
         unit = max(newest_unit(self.active), *starts, 0)
         fence = Size(bytes=utf8_length(fence_history([])), inputs=1)
         room = self.trigger - self.weigh(self.preamble) - self.weigh(fence) - LEAST_SPLIT_ROOM
-        divides = self.split and self.weigh(weight(self.active[unit:])) >= room
+        inside = unit_of(self.active, unit) < unit and not opens(self.active[unit])
+        divides = self.split and (inside or self.weigh(weight(self.active[unit:])) >= room)
         return max(unit, newest_round(self.active)) if divides else unit
 
     def least(

@@ -78,9 +78,9 @@ def _tail(db: apsw.Connection, settings: LcmSettings, session: SessionId, window
 
 
 def _policy(window: Window, settings: LcmSettings, tail: Tail) -> Policy:
-    """Sizes for this window; where the newest unit leaves little room, summaries have to do with that."""
+    """Sizes for this window; where the tail leaves little room, summaries have to do with that."""
     chunk = min(settings.leaf_chunk_tokens, window.tokens // 2)
-    room = window.tokens - window.preamble - window.weigh(tail.least) - FENCE_TOKENS
+    room = window.tokens - window.preamble - window.weigh(tail.size) - FENCE_TOKENS
     policy = Policy(chunk, settings.leaf_target_tokens, window.in_rule_tokens(window.summaries))
     if window.in_rule_tokens(room) < policy.budget:
         cramped = max(window.in_rule_tokens(room), MIN_TARGET_TOKENS)

@@ -19,23 +19,21 @@ from lcm_mcp.service.windows import FENCE_TOKENS, Window
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
-from lcm_mcp.transcript.units import Span, rounds, units_back
+from lcm_mcp.transcript.units import Span, join, rounds, units_back
 
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """Where the tail should start, at the latest at `newest`, from where on the path weighs `least`.
+    """Where the tail should start, what it weighs from there on, and where it may start at the latest.
 
     unit is where the newest unit starts, or the tail in force if that is later; divided: at a round of it.
-    rounds counts those the newest unit could be divided at.
     """
 
     first: Seq
+    size: Size
     newest: Seq
-    least: Size
     unit: Seq
     divided: bool
-    rounds: int
 
 
 def wanted_tail(
@@ -46,17 +44,25 @@ def wanted_tail(
     marks = path.marks_back()
     if floor is not None and floor in path:
         marks = takewhile(lambda mark: mark.seq >= floor, marks)
-    spans = take_newest(units_back(marks), window.tail, window.weigh)
-    newest = spans[0]
-    whole = Tail(spans[-1].first, newest.first, newest.size, newest.first, divided=False, rounds=1)
+    units = take_newest(units_back(marks), window.tail, window.weigh)
+    newest = units[0]
+    if split:
+        own = path.marks(newest.first, session.leaf)
+        parts = rounds(own)
+        # What is left of a unit once divided is divided again: a pass repeated has to see the same tail.
+        if len(parts) > 1 and (own[0].unit != own[0].seq or not _leaves_room(newest, window)):
+            return _tail(take_newest(reversed(parts), window.tail, window.weigh), newest.first, divided=True)
+    return _tail(units, newest.first, divided=False)
+
+
+def _leaves_room(newest: Span, window: Window) -> bool:
+    """Whether a request that shows the newest unit whole can be below its trigger."""
     room = window.trigger - window.preamble - FENCE_TOKENS - MIN_TARGET_TOKENS
-    if window.weigh(newest.size) < room:
-        return whole
-    parts = rounds(path.marks(newest.first, session.leaf))
-    if not split or len(parts) == 1:
-        return Tail(whole.first, whole.newest, whole.least, whole.unit, divided=False, rounds=len(parts))
-    taken = take_newest(reversed(parts), window.tail, window.weigh)
-    return Tail(taken[-1].first, taken[0].first, taken[0].size, newest.first, divided=True, rounds=len(parts))
+    return window.weigh(newest.size) < room
+
+
+def _tail(spans: Sequence[Span], unit: Seq, *, divided: bool) -> Tail:
+    return Tail(spans[-1].first, join(spans[::-1]).size, spans[0].first, unit, divided)
 
 
 def take_newest(spans: Iterable[Span], budget: int, weigh: Callable[[Size], int]) -> Sequence[Span]:
