@@ -162,11 +162,11 @@ Dump = dict[str, list[tuple[object, ...]]]
 
 
 async def dump(service: Service) -> Dump:
-    """Every table but observations and leases, row by row."""
+    """Every table but observations, leases and what is derived from the texts for searching, row by row."""
     return await service.work.store.read(_dump)
 
 
 def _dump(db: apsw.Connection) -> Dump:
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    kept = [name for name in names if name not in ("observation", "lease") and not name.startswith("sqlite_")]
+    kept = [name for name in names if not name.startswith(("observation", "lease", "gram", "sqlite_"))]
     return {name: list(db.execute(f'SELECT * FROM "{name}"')) for name in kept}

@@ -57,6 +57,7 @@ _LIBRARIES = {
     "rich": {"cli"},
     "platformdirs": {"settings"},
     "genai_prices": {"models"},
+    "re2": {"search"},
 }
 MAX_FUNCTION_LINES = 60
 MAX_FILE_LINES = 400

@@ -11,6 +11,11 @@ from stores import database, serving
 from lcm_mcp.service.requests import PrepareQuery
 
 _BACK_TO_FIRST = (
+    "DROP TABLE gram",
+    "DROP TABLE gram_instance",
+    "DROP TABLE gram_state",
+    "DROP INDEX node_by_anchor",
+    "ALTER TABLE node DROP COLUMN anchor",
     "DROP INDEX observation_by_prepared",
     "DROP INDEX observation_measured",
     *(

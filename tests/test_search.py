@@ -20,8 +20,9 @@ from lcm_mcp.dag.model import Summary, Tier
 from lcm_mcp.errors import BadCursor
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import scan as scanning
-from lcm_mcp.search.match import MATCH_CHARACTERS, SNIPPET_CHARACTERS, Place, matcher, snippet
-from lcm_mcp.search.scan import Found, Position, Scanned, Scope, Wanted, scan
+from lcm_mcp.search.match import MATCH_CHARACTERS, SNIPPET_CHARACTERS, Place, literal, snippet, words
+from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
+from lcm_mcp.search.streams import Position, Scope
 from lcm_mcp.service import searching
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.tokens import Size, TokenCount
@@ -39,7 +40,8 @@ def place(
     pattern: str, text: str, *, mode: Literal["literal", "words"] = "literal", case: bool = False
 ) -> str | None:
     """The piece of the text that is found."""
-    found = matcher(pattern, mode, case_sensitive=case).find(text)
+    make = literal if mode == "literal" else words
+    found = make(pattern, case_sensitive=case).find(text)
     return None if found is None else text[found.start : found.end]
 
 
@@ -99,7 +101,7 @@ TEXTS = st.text(st.sampled_from("aAbßẞİiıſsS漢ﬁ 🦆\u0307\n"), max_siz
 @given(TEXTS, TEXTS.filter(bool), st.booleans())
 @example("xß", "s", False)
 def test_a_place_is_where_python_finds_it(text: str, pattern: str, case: bool) -> None:
-    found = matcher(pattern, "literal", case_sensitive=case).find(text)
+    found = literal(pattern, case_sensitive=case).find(text)
     if case:
         assert (-1 if found is None else found.start) == text.find(pattern)
         return
@@ -139,7 +141,7 @@ def find(
     seconds: float = 60,
     **options: object,
 ) -> Scanned:
-    wanted = Wanted(matcher(pattern, "literal", case_sensitive=False))
+    wanted = Wanted(literal(pattern, case_sensitive=False))
     return scan(db, scope, replace(wanted, **options), limit, after, seconds)  # pyright: ignore[reportArgumentType]
 
 
@@ -308,7 +310,7 @@ def test_a_scan_agrees_with_python_on_every_text(db: apsw.Connection) -> None:
     def law(texts: list[str], pattern: str, case: bool) -> None:
         session = new_session(db)
         add(db, session, *[draft("user", text) for text in texts])
-        wanted = Wanted(matcher(pattern, "literal", case_sensitive=case), newest_first=False)
+        wanted = Wanted(literal(pattern, case_sensitive=case), newest_first=False)
         found = scan(db, scope_of(db, session), wanted, 100, None, 60)
         folded = [(text if case else text.casefold()) for text in texts]
         needle = pattern if case else pattern.casefold()

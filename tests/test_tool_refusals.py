@@ -85,7 +85,7 @@ _REFUSED: list[Refused] = [
     ("lcm_grep", {"pattern": None}, "pattern: it is missing. Give a text of 1 to 500 characters."),
     ("lcm_grep", {"pattern": ""}, "pattern: it has 0 characters. Give a text of 1 to 500 characters."),
     ("lcm_grep", {"pattern": "x" * 501}, "pattern: it has 501 characters. Give a text of 1 to 500"),
-    ("lcm_grep", {"mode": "regexp"}, "mode: it is 'regexp'. Give one of literal, words."),
+    ("lcm_grep", {"mode": "regexp"}, "mode: it is 'regexp'. Give one of literal, words, regex."),
     ("lcm_grep", {"role": "nobody"}, "role: it is 'nobody'. Give one of user, assistant, tool, system."),
     ("lcm_grep", {"since": "yesterday"}, "since: "),
     ("lcm_grep", {"node": "e1"}, "node: 'e1' is not a node"),

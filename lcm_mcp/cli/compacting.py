@@ -89,7 +89,7 @@ def _said(selection: Selection, *, selected: bool) -> str:
 async def watched(service: Service, work: Callable[[Service], Awaitable[T]], shown: bool) -> T:
     """Do what may compact, to the end of every pass it starts, with a bar where it is to be shown."""
     with _bar(shown) as report:
-        async with service.background.running(finish=True):
+        async with service.running(finish=True):
             return await work(service if report is None else service.reporting(report))
 
 

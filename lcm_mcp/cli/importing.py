@@ -94,6 +94,8 @@ async def _import_all(
         outcomes.append(outcome)
         if wish.shown:
             show_outcome(console(), outcome)
+    with progress("index, texts left", wish.shown) as on_left:
+        await service.index(on_left)
     return outcomes, refused
 
 

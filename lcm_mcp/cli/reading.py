@@ -74,7 +74,9 @@ def list_command(
 
 @click.command("grep")
 @click.argument("pattern")
-@click.option("--mode", type=click.Choice(["literal", "words"]), default="literal", show_default=True)
+@click.option(
+    "--mode", type=click.Choice(["literal", "words", "regex"]), default="literal", show_default=True
+)
 @click.option("--scope", type=click.Choice(["all", "rows", "summaries"]), default="all", show_default=True)
 @click.option("--node", metavar="ID", help="Only rows that this node covers.")
 @click.option("--role", type=click.Choice(["user", "assistant", "tool", "system"]))
@@ -91,7 +93,8 @@ def list_command(
 def grep_command(call: Call, as_json: bool, **wanted: Any) -> None:
     """Find the words that were said.
 
-    PATTERN is a text as it stands in rows or summaries; with --mode words, all its words in any order.
+    PATTERN is a text as it stands in rows or summaries; with --mode words, all its words in any
+    order; with --mode regex, an expression of RE2.
     """
     from lcm_mcp.service.requests import GrepQuery
 

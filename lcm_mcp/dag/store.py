@@ -14,7 +14,7 @@ from typing import Literal
 import apsw
 
 from lcm_mcp.dag.model import MAX_DEPTH, Node, Stale, Summary, Tier, TierKind
-from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.units import Span
@@ -147,6 +147,16 @@ def with_descendants(db: apsw.Connection, session: SessionId, node: NodeId) -> f
     return frozenset(NodeId(found) for (found,) in rows)
 
 
+def other_holders(db: apsw.Connection, text: TextId, session: SessionId) -> list[str]:
+    """Keys of the other sessions with a node of this very text."""
+    rows = db.execute(
+        """SELECT DISTINCT session.key FROM tier JOIN session ON session.id = tier.session
+            WHERE tier.text = ? AND tier.session <> ? ORDER BY session.id""",
+        (text, session),
+    )
+    return [key for (key,) in rows]
+
+
 def commit_leaves(
     db: apsw.Connection,
     session: SessionId,
@@ -204,8 +214,8 @@ def _insert(
     tokens, level = summary.primary.tokens, summary.primary.level
     node = Node(number, depth, first, last, rows, source_tokens, now, tokens, level)
     db.execute(
-        """INSERT INTO node(session, id, depth, first, last, rows, source_tokens, made_at)
-            VALUES(?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO node(session, id, depth, first, last, rows, source_tokens, made_at, anchor)
+            VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, (SELECT text FROM row WHERE session = ?1 AND seq = ?5))""",
         (session, number, depth, first, last, rows, source_tokens, now),
     )
     db.executemany(

@@ -2,13 +2,14 @@
 
 Literal means literal: no character of a pattern has a meaning of its own, in any language, from one
 character on. Without case, both sides are casefolded, and places are given in the text as it stands.
-This is what every index has to agree with.
+This is what every index has to agree with. Regular expressions are matched in regex.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Protocol
 
 SNIPPET_CHARACTERS = 240
 MATCH_CHARACTERS = 160
@@ -23,9 +24,22 @@ class Place:
     end: int
 
 
+class Matcher(Protocol):
+    """What is looked for in one text."""
+
+    @property
+    def required(self) -> Sequence[str]:
+        """Casefolded pieces that every text with a match is known to hold: what to ask an index for."""
+        ...
+
+    def find(self, text: str) -> Place | None:
+        """The first place that shows the match."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Matcher:
-    """What is looked for: one literal needle, or words that must all be there in any order.
+class Needles:
+    """One literal needle, or words that must all be there in any order; casefolded but for case_sensitive.
 
     A word is any run of characters without white space and is found inside longer words too, so that
     languages written without spaces are searched like the others.
@@ -34,26 +48,42 @@ class Matcher:
     needles: tuple[str, ...]
     case_sensitive: bool
 
+    @property
+    def required(self) -> Sequence[str]:
+        return tuple(needle.casefold() for needle in self.needles)
+
     def find(self, text: str) -> Place | None:
-        """The first place that shows the match; for words, the first word to appear."""
+        """For words, the first word to appear."""
         if self.case_sensitive:
-            starts = [text.find(needle) for needle in self.needles]
-            return _first(starts, [len(needle) for needle in self.needles])
+            return self._first(text)
         folded = text.casefold()
-        starts = [folded.find(needle) for needle in self.needles]
-        place = _first(starts, [len(needle) for needle in self.needles])
+        place = self._first(folded)
         if place is None or len(folded) == len(text):
             return place
         return _unfold(text, place)
 
+    def _first(self, text: str) -> Place | None:
+        best: Place | None = None
+        for needle in self.needles:
+            start = text.find(needle)
+            if start < 0:
+                return None
+            place = Place(start, start + len(needle))
+            if best is None or (place.start, place.end) < (best.start, best.end):
+                best = place
+        return best
 
-def matcher(pattern: str, mode: Literal["literal", "words"], *, case_sensitive: bool) -> Matcher:
-    """The matcher of a pattern; words of a pattern of white space only are the pattern itself."""
-    words = pattern.split() if mode == "words" else []
-    needles = tuple(dict.fromkeys(words)) or (pattern,)
-    return Matcher(
-        needles if case_sensitive else tuple(needle.casefold() for needle in needles), case_sensitive
-    )
+
+def literal(pattern: str, *, case_sensitive: bool) -> Needles:
+    """The matcher of a pattern as it stands."""
+    return Needles((pattern if case_sensitive else pattern.casefold(),), case_sensitive)
+
+
+def words(pattern: str, *, case_sensitive: bool) -> Needles:
+    """The matcher of a pattern's words; those of white space only are the pattern itself."""
+    if not case_sensitive:
+        pattern = pattern.casefold()
+    return Needles(tuple(dict.fromkeys(pattern.split())) or (pattern,), case_sensitive)
 
 
 def snippet(text: str, place: Place) -> str:
@@ -64,13 +94,6 @@ def snippet(text: str, place: Place) -> str:
     high = min(len(text), low + SNIPPET_CHARACTERS)
     low = max(0, min(low, high - SNIPPET_CHARACTERS))
     return f"{'…' if low else ''}{text[low:high]}{'…' if high < len(text) else ''}"
-
-
-def _first(starts: list[int], lengths: list[int]) -> Place | None:
-    if min(starts) < 0:
-        return None
-    start, length = min(zip(starts, lengths, strict=True))
-    return Place(start, start + length)
 
 
 def _unfold(text: str, folded: Place) -> Place:

@@ -83,7 +83,7 @@ def http_app(service: Service, host: str = "127.0.0.1") -> Starlette:
 
     @asynccontextmanager
     async def serving(_app: Starlette) -> AsyncGenerator[None]:
-        async with service.background.running(), server.session_manager.run():
+        async with service.running(), server.session_manager.run():
             yield
 
     return Starlette(

@@ -44,7 +44,7 @@ async def serve_stdio(service: Service) -> None:
     deadline = threading.Timer(GRACE_S, os._exit, (1,))
     deadline.daemon = True
     try:
-        async with service.background.running(), anyio.create_task_group() as tasks:
+        async with service.running(), anyio.create_task_group() as tasks:
             await tasks.start(_hear_signals, stop)
             tasks.start_soon(_watch_parent, stop)
             tasks.start_soon(_converse, build_server(service), stop)

@@ -7,13 +7,17 @@ observation).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+import anyio
 
 from lcm_mcp.service import (
     doctoring,
     expanding,
+    indexing,
     pinning,
     preparing,
     reading,
@@ -64,6 +68,21 @@ class Service:
     def background(self) -> Background:
         """The passes under way; enter its `running` to let them go on after their calls."""
         return self.work.background
+
+    @asynccontextmanager
+    async def running(self, *, finish: bool = False) -> AsyncGenerator[None]:
+        """Host passes and keep the index fed; on leaving both end, or are waited for with `finish`."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(indexing.keep_fed, self.work.store)
+            async with self.background.running(finish=finish):
+                yield
+            tasks.cancel_scope.cancel()
+        if finish:
+            await self.index()
+
+    async def index(self, on_left: Callable[[int], None] | None = None) -> None:
+        """Feed the search index all there is; on_left is told how many texts are left."""
+        await indexing.feed_all(self.work.store, on_left)
 
     def reporting(self, report: Report) -> Service:
         """The same service for one call that wants to be told how far it is."""

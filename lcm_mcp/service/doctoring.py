@@ -17,6 +17,7 @@ import apsw
 from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
+from lcm_mcp.search import index
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
@@ -124,12 +125,19 @@ def _coverage(db: apsw.Connection) -> Check:
     return Check("coverage", True, f"{total - bare} of {total} rows on active paths are summarized")
 
 
+def _index(db: apsw.Connection) -> Check:
+    """How far the search index is; what it lacks is read by every search, so this is no fault."""
+    left = index.unindexed(db)
+    return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
+
+
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
     ("integrity", _integrity),
     ("references", _references),
     ("contents", _contents),
     ("paths", _paths),
     ("coverage", _coverage),
+    ("index", _index),
 )
 
 

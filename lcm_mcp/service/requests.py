@@ -14,7 +14,7 @@ class GrepQuery:
     """pattern has 1 to 500 characters; since and until are ISO 8601, both included; node is #12 or s7/#12."""
 
     pattern: str
-    mode: Literal["literal", "words"] = "literal"
+    mode: Literal["literal", "words", "regex"] = "literal"
     session: str | None = None
     scope: Literal["all", "rows", "summaries"] = "all"
     node: str | None = None

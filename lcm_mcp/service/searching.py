@@ -11,11 +11,13 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from lcm_mcp.dag.store import with_descendants
+from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import InvalidArgument, NoSession
 from lcm_mcp.ids import NodeAddress
-from lcm_mcp.search.match import matcher, snippet
-from lcm_mcp.search.scan import Found, Scanned, Scope, Wanted, scan
+from lcm_mcp.search.match import Matcher, literal, snippet, words
+from lcm_mcp.search.regex import expression
+from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
+from lcm_mcp.search.streams import Position, Scope
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import Hit, HitPage
 from lcm_mcp.service.requests import GrepQuery
@@ -62,8 +64,8 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     asked = (*_same_query(query), place.name)
     after, seen = None, 0
     if query.cursor is not None:
-        text, node, seen = (int(value) for value in cursors.read(query.cursor, asked, int, int, int))
-        after = text, node
+        *place_after, seen = (int(value) for value in cursors.read(query.cursor, asked, int, int, int, int))
+        after = Position(*place_after)
     wanted = _wanted(query)
     scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
@@ -97,7 +99,7 @@ def _next(asked: Sequence[object], scanned: Scanned, count: int) -> str:
 
 def _wanted(query: GrepQuery) -> Wanted:
     return Wanted(
-        matcher=matcher(readable(query.pattern), query.mode, case_sensitive=query.case_sensitive),
+        matcher=_matcher(readable(query.pattern), query),
         rows=query.scope in ("all", "rows"),
         summaries=query.scope in ("all", "summaries"),
         role=query.role,
@@ -106,6 +108,16 @@ def _wanted(query: GrepQuery) -> Wanted:
         include_removed=query.include_removed,
         newest_first=query.order == "newest",
     )
+
+
+def _matcher(pattern: str, query: GrepQuery) -> Matcher:
+    match query.mode:
+        case "literal":
+            return literal(pattern, case_sensitive=query.case_sensitive)
+        case "words":
+            return words(pattern, case_sensitive=query.case_sensitive)
+        case "regex":
+            return expression(pattern, case_sensitive=query.case_sensitive)
 
 
 def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
@@ -127,14 +139,15 @@ def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
 
 
 def _one_session(session: Session) -> _Place:
-    words = f"session {session.key}"
-    return _Place(f"s{session.id}", words, [session], Scope({session.id: session.leaf}), False)
+    return _Place(
+        f"s{session.id}", f"session {session.key}", [session], Scope({session.id: session.leaf}), False
+    )
 
 
 def _many_sessions(name: str, found: Sequence[Session], remark: str) -> _Place:
-    words = f"{name} (sessions: {len(found)}{remark})"
+    where = f"{name} (sessions: {len(found)}{remark})"
     scope = Scope({session.id: session.leaf for session in found})
-    return _Place(name, words, found, scope, len(found) > 1)
+    return _Place(name, where, found, scope, len(found) > 1)
 
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> _Place:
@@ -143,10 +156,10 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
     assert isinstance(address, NodeAddress)
     found = existing_node(db, session, address.node)
     rows = Path(db, session.id, found.last).between(found.first, found.last)
-    below = with_descendants(db, session.id, found.id)
-    words = f"node #{found.id} of session {session.key}"
+    below = dag.with_descendants(db, session.id, found.id)
+    where = f"node #{found.id} of session {session.key}"
     scope = Scope({session.id: session.leaf}, rows, below)
-    return _Place(f"s{session.id}/#{found.id}", words, [session], scope, False)
+    return _Place(f"s{session.id}/#{found.id}", where, [session], scope, False)
 
 
 def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
@@ -157,11 +170,18 @@ def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[H
             by_id[hit.session],
             covers[hit.session],
             hit,
-            store.other_holders(db, hit.text_id, hit.session),
+            _also(db, hit),
             place.full_addresses,
         )
         for hit in found
     )
+
+
+def _also(db: apsw.Connection, hit: Found) -> Sequence[str]:
+    """The other sessions that hold the very text."""
+    if hit.node is None:
+        return store.other_holders(db, hit.text_id, hit.session)
+    return dag.other_holders(db, hit.text_id, hit.session)
 
 
 def _hit(session: Session, cover: Cover, found: Found, also: Sequence[str], full: bool) -> Hit:
@@ -186,18 +206,18 @@ def _near(db: apsw.Connection, place: _Place, query: GrepQuery, wanted: Wanted) 
     """Rows that hold every word of a literal pattern which itself was not found."""
     if query.mode != "literal" or query.cursor is not None or len(query.pattern.split()) < 2:
         return ()
-    words = matcher(readable(query.pattern), "words", case_sensitive=query.case_sensitive)
-    scanned = scan(db, place.scope, replace(wanted, matcher=words), NEAR_HITS, None, SCAN_S)
+    loose = words(readable(query.pattern), case_sensitive=query.case_sensitive)
+    scanned = scan(db, place.scope, replace(wanted, matcher=loose), NEAR_HITS, None, SCAN_S)
     return _hits(db, place, scanned.found)
 
 
 def _searched(query: GrepQuery, place: _Place, scanned: Scanned) -> str:
-    """In words: how many texts were read for this page, where, and how they were compared."""
-    what = {
-        "all": f"{scanned.rows} rows and {scanned.summaries} summaries",
-        "rows": f"{scanned.rows} rows",
-        "summaries": f"{scanned.summaries} summaries",
+    """In words: what was looked through and how it was compared; what the index rules out is not read."""
+    what, read = {
+        "all": ("rows and summaries", f"{scanned.rows} rows and {scanned.summaries} summaries"),
+        "rows": ("rows", f"{scanned.rows} rows"),
+        "summaries": ("summaries", f"{scanned.summaries} summaries"),
     }[query.scope]
     case = "with case" if query.case_sensitive else "without case"
     removed = "removed rows included" if query.include_removed else "removed rows left out"
-    return f"read {what} in {place.words}, {query.mode} {case}, {removed}"
+    return f"{what} in {place.words}, {query.mode} {case}, {removed}; {read} had to be read"

@@ -58,6 +58,7 @@ class Store:
         self._writer_lock = threading.Lock()
         self._readers = _Readers()
         self._closed = False
+        self._committed: anyio.Event | None = None
         self._write_limit: anyio.CapacityLimiter | None = None
         self._read_limit: anyio.CapacityLimiter | None = None
 
@@ -90,9 +91,20 @@ class Store:
         """Run `job(connection, …)` in one IMMEDIATE transaction and return what it returned, committed."""
         if self._write_limit is None:
             self._write_limit = anyio.CapacityLimiter(1)
-        return await anyio.to_thread.run_sync(
+        result = await anyio.to_thread.run_sync(
             lambda: self._write_now(lambda db: job(db, *args, **kwargs)), limiter=self._write_limit
         )
+        if self._committed is not None:
+            self._committed.set()
+            self._committed = None
+        return result
+
+    @property
+    def committed(self) -> anyio.Event:
+        """Is set when this process next commits a write."""
+        if self._committed is None:
+            self._committed = anyio.Event()
+        return self._committed
 
     async def read(
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs

@@ -138,7 +138,25 @@ _ROLLING: tuple[str, ...] = (
     "CREATE INDEX observation_measured ON observation(session, n) WHERE input_tokens IS NOT NULL",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING)
+_INDEX: tuple[str, ...] = (
+    # The trigrams of casefolded texts, and nothing else: no copy of a text, no places. Fed in slices.
+    """CREATE VIRTUAL TABLE gram USING fts5(
+        folded, content='', detail=none, columnsize=0, tokenize='trigram case_sensitive 1')""",
+    "CREATE VIRTUAL TABLE gram_instance USING fts5vocab(gram, 'instance')",
+    # Texts up to id `upto` are indexed, and of the next one so many characters; unicode is the version of
+    # the tables that folded them, 'mixed' where there were several.
+    """CREATE TABLE gram_state(
+        one INTEGER PRIMARY KEY CHECK(one = 1),
+        upto INTEGER NOT NULL, characters INTEGER NOT NULL, unicode TEXT) STRICT""",
+    "INSERT INTO gram_state VALUES(1, 0, 0, NULL)",
+    # The text of the last row under a node: where the node's summary stands among the rows of all sessions.
+    "ALTER TABLE node ADD COLUMN anchor INTEGER",
+    """UPDATE node SET anchor =
+        (SELECT text FROM row WHERE row.session = node.session AND row.seq = node.last)""",
+    "CREATE INDEX node_by_anchor ON node(anchor, id, session)",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

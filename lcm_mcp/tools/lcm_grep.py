@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 class GrepArguments(Arguments):
     pattern: Annotated[str, Field(min_length=1, max_length=500, description="What to look for.")]
     mode: Annotated[
-        Literal["literal", "words"],
+        Literal["literal", "words", "regex"],
         Field(
-            description="literal: this text anywhere, in words too; words: all of its words, in any order."
+            description="literal: this text anywhere, in words too; words: all of its words, in any order; "
+            "regex: an expression of RE2, e.g. Err(or)? \\d+, with (?m) for ^ and $ at lines."
         ),
     ] = "literal"
     session: Annotated[
@@ -93,7 +94,8 @@ TOOL = Tool(
         "original rows and in summaries. Use it when you need a name, number, error, path or phrase "
         "that is no longer in your context. Without `session` it searches the current folder's sessions.\n"
         "`literal` finds the text as it is, also inside words and identifiers and in any language; "
-        "`words` finds rows that hold all the words. Nothing is a wildcard. Rows show calls as [call Bash], "
+        "`words` finds rows that hold all the words; in both nothing is a wildcard. `regex` is a regular "
+        "expression without look-around. Rows show calls as [call Bash], "
         "results as [result] or [failed result]: search these with role tool for what went wrong.\n"
         "Returns hits with ref (e104, or s7/e104 over several sessions), role, time, a snippet that "
         "shows the match, and the summary node that covers it; the total, or how many there are at "

@@ -1,0 +1,141 @@
+"""The literal index: which texts may hold a needle, told without reading them.
+
+It knows the trigrams of the casefolded texts of rows and of summaries, and no more; so it may name too
+much, never too little, and who asks reads the text. Feeding it costs many times an append, so that is done
+in slices behind a watermark, by whichever process is free; texts above the watermark are not in it and have
+to be read. Functions take a connection and never begin or commit.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import apsw
+
+SLICE_BYTES = 64 * 1024
+"""UTF-8 bytes fed at a time; the write lock is held for some 15 ms."""
+SUMMARIES = 1 << 40
+"""Added to the id of a summary's text: rows and summaries stand apart, each in the order of their ids."""
+MOST_GRAMS = 16
+"""Trigrams asked for at once, spread evenly over the needle: more of them rule out hardly anything."""
+_GRAM = 3
+_END = "\x1a\x1a"
+"""Behind every text, so that its last characters begin trigrams like all others."""
+_LAST = "\U0010ffff\U0010ffff"
+
+_UNFED = """SELECT id, body, EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id)
+    FROM text WHERE id > ? ORDER BY id"""
+
+_MATCHING = """SELECT rowid FROM gram WHERE gram MATCH ? AND rowid BETWEEN ? AND ?
+    ORDER BY rowid {direction}"""
+
+_STARTING = "SELECT DISTINCT doc FROM gram_instance WHERE term BETWEEN ? AND ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Clue:
+    """What to ask the index for: all of `grams` (a MATCH expression), else trigrams that begin so."""
+
+    grams: str
+    start: str
+
+
+def indexed_upto(db: apsw.Connection) -> int:
+    """The text id up to which everything is indexed; 0 for nothing."""
+    upto: int = db.execute("SELECT upto FROM gram_state").get
+    return upto
+
+
+def behind(db: apsw.Connection) -> bool:
+    """Whether there are texts that are not indexed yet."""
+    newest: int | None = db.execute("SELECT max(id) FROM text").get
+    return newest is not None and newest > indexed_upto(db)
+
+
+def unindexed(db: apsw.Connection) -> int:
+    """How many texts are not indexed yet."""
+    count: int = db.execute("SELECT count(*) FROM text WHERE id > ?", (indexed_upto(db),)).get
+    return count
+
+
+def feed(db: apsw.Connection) -> bool:
+    """Index the next slice of texts; whether there is more. Texts longer than a slice take several."""
+    upto, done, unicode = next(db.execute("SELECT upto, characters, unicode FROM gram_state"))
+    left = SLICE_BYTES
+    fed: list[tuple[int, str]] = []
+    for text, body, summary in db.execute(_UNFED, (upto,)):
+        piece = body[max(0, done - _GRAM + 1) : done + left]
+        whole = done + left >= len(body)
+        fed.append((text + (SUMMARIES if summary else 0), piece.casefold() + (_END if whole else "")))
+        upto, done = (text, 0) if whole else (upto, done + left)
+        left -= len(piece.encode())
+        if left <= 0:
+            break
+    if not fed:
+        return False
+    # In the order of their numbers: otherwise each step back starts a new segment.
+    db.executemany("INSERT INTO gram(rowid, folded) VALUES(?, ?)", sorted(fed))
+    ours = unicodedata.unidata_version
+    folded_by = ours if unicode in (None, ours) else "mixed"
+    db.execute("UPDATE gram_state SET upto = ?, characters = ?, unicode = ?", (upto, done, folded_by))
+    return left <= 0
+
+
+def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
+    """What to ask for texts that hold all of these casefolded pieces; None where the index cannot help."""
+    wanted = [piece for piece in required if piece and _is_folded_alike(db, piece)]
+    if not wanted:
+        return None
+    grams = [piece[at : at + _GRAM] for piece in wanted for at in range(len(piece) - _GRAM + 1)]
+    return Clue(" AND ".join(map(_quoted, _spread(grams))), "" if grams else max(wanted, key=len))
+
+
+def named(
+    db: apsw.Connection, clue: Clue, low: int, high: int, *, newest_first: bool, most: int
+) -> Iterator[int] | None:
+    """Index numbers from low to high, both included, of what may match, in order.
+
+    None where the answer cannot be given in order without collecting more than `most` of them first.
+    """
+    if low > high:
+        return iter(())
+    if clue.grams:
+        direction = "DESC" if newest_first else "ASC"
+        return _first_of(db.execute(_MATCHING.replace("{direction}", direction), (clue.grams, low, high)))
+    found: list[int] = []
+    for (number,) in db.execute(_STARTING, (clue.start, clue.start + _LAST)):
+        if low <= number <= high:
+            found.append(number)
+        if len(found) > most:
+            return None
+    return iter(sorted(found, reverse=newest_first))
+
+
+def _first_of(rows: Iterable[tuple[int]]) -> Iterator[int]:
+    return (number for (number,) in rows)
+
+
+def _is_folded_alike(db: apsw.Connection, piece: str) -> bool:
+    """Whether this piece was folded in the index as we fold it.
+
+    What a character folds to never changes once it is assigned; so where other versions of Unicode took
+    part, a piece of characters that all of them know is still safe.
+    """
+    unicode = db.execute("SELECT unicode FROM gram_state").get
+    if unicode in (None, unicodedata.unidata_version) or piece.isascii():
+        return True
+    return all(unicodedata.ucd_3_2_0.category(character) != "Cn" for character in piece)
+
+
+def _spread(grams: Sequence[str]) -> Sequence[str]:
+    distinct = list(dict.fromkeys(grams))
+    step = max(1.0, (len(distinct) - 1) / (MOST_GRAMS - 1))
+    return list(
+        dict.fromkeys(distinct[round(index * step)] for index in range(min(MOST_GRAMS, len(distinct))))
+    )
+
+
+def _quoted(gram: str) -> str:
+    return '"' + gram.replace('"', '""') + '"'

@@ -1,0 +1,324 @@
+"""What may match, in order: rows and summaries of some sessions, read or named by the index.
+
+There is one order, that of the conversation: rows as they were stored, a summary right after the last row
+it covers and at that row's time. A stream is lazy and costs what is taken from it. It begins with reading,
+since a common needle is found at once; where that does not do, the index names the rest; where the index
+names too much, reading goes on. Texts the index does not know yet are always read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import NamedTuple
+
+import apsw
+
+from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.search import index
+from lcm_mcp.search.index import SUMMARIES, Clue
+from lcm_mcp.transcript.model import Role
+from lcm_mcp.transcript.path import FIRST, Segment
+
+SMALL_ROWS = 1000
+"""Fewer rows than this are read: the index would not be faster."""
+SMALL_NODES = 100
+HEAD_ROWS = 48
+"""Read before the index is asked."""
+HEAD_SUMMARIES = 16
+WORTHWHILE = 8
+"""Where the index names more than one of so many, reading all of them is no slower."""
+_BEYOND = 2**62
+
+
+class Position(NamedTuple):
+    """Where a row or summary stands: the text of the (last) row, 0 or the node's number, the session."""
+
+    anchor: int
+    node: int
+    session: int
+
+
+class Candidate(NamedTuple):
+    """A row or a summary with its texts, the first to be looked at first; a tuple, as there are many.
+
+    last is the row's number or that of the last row under the node; speaker counts a row with tool results
+    as the tool's, whatever its role.
+    """
+
+    position: Position
+    text_id: int
+    role: Role | None
+    speaker: Role | None
+    at: int
+    last: Seq
+    texts: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries."""
+
+    sessions: Mapping[SessionId, Seq]
+    rows: Sequence[Segment] | None = None
+    nodes: frozenset[NodeId] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Which part of the order is wanted: positions whose anchors go from low to high, both included."""
+
+    low: int = 0
+    high: int = _BEYOND
+    newest_first: bool = True
+
+    def beyond(self, anchor: int) -> Span:
+        """What is left of it behind an anchor."""
+        if self.newest_first:
+            return Span(self.low, min(self.high, anchor - 1), True)
+        return Span(max(self.low, anchor + 1), self.high, False)
+
+    def ends_before(self, anchor: int) -> bool:
+        """Whether it lies wholly before this anchor in its order."""
+        return anchor < self.low if self.newest_first else anchor > self.high
+
+    def ordered(self, query: str) -> str:
+        return query.replace("{direction}", "DESC" if self.newest_first else "ASC")
+
+
+_ROW = "row.text, row.session, row.seq, row.role, row.results, row.at"
+
+# The plus sign keeps SQLite from going session by session instead and sorting all there is.
+_BY_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
+    WHERE row.text BETWEEN ?1 AND ?2 AND +row.session IN (SELECT value FROM json_each(?3))
+    ORDER BY row.text {{direction}}, row.session {{direction}}"""
+
+_BY_NUMBER = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
+    WHERE row.session = ? AND row.seq BETWEEN ? AND ? ORDER BY row.seq {{direction}}"""
+
+_OF_TEXT = f"SELECT {_ROW} FROM row WHERE row.text = ? ORDER BY row.session {{direction}}"
+
+_SIZES = """SELECT coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
+    FROM session WHERE id IN (SELECT value FROM json_each(?))"""
+
+_NODE = "node.anchor, node.id, node.session, node.last, row.at"
+_LAST_ROW = "row ON row.session = node.session AND row.seq = node.last"
+
+_BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_LAST_ROW}
+    WHERE node.session = ? AND node.last BETWEEN ? AND ?
+    ORDER BY node.last {{direction}}, node.id {{direction}}"""
+
+_BY_ANCHOR = f"""SELECT {_NODE} FROM node INDEXED BY node_by_anchor CROSS JOIN {_LAST_ROW}
+    WHERE node.anchor BETWEEN ? AND ? AND +node.session IN (SELECT value FROM json_each(?))
+    ORDER BY node.anchor {{direction}}, node.id {{direction}}, node.session {{direction}}"""
+
+_OF_TIER = f"""SELECT {_NODE} FROM tier
+    JOIN node ON node.session = tier.session AND node.id = tier.node JOIN {_LAST_ROW}
+    WHERE tier.text = ?"""
+
+_UNINDEXED_TIERS = "SELECT text FROM tier WHERE text > ?"
+
+_TEXTS = """SELECT text.id, text.body FROM tier JOIN text ON text.id = tier.text
+    WHERE tier.session = ? AND tier.node = ? ORDER BY tier.kind DESC"""
+
+_RowTuple = tuple[int, int, int, Role, int, int, str]
+_NodeTuple = tuple[int, int, int, int, int]
+
+
+def rows(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span) -> Iterator[Candidate]:
+    """Rows in scope, those left out that cannot hold what is required."""
+    stream = _Rows(db, scope, span.newest_first)
+    upto = index.indexed_upto(db)
+    clue = index.clue(db, required) if stream.count > SMALL_ROWS else None
+    if clue is None:
+        yield from stream.read(span)
+        return
+    known = Span(span.low, min(span.high, upto), span.newest_first)
+    unknown = Span(max(span.low, upto + 1), span.high, span.newest_first)
+    if span.newest_first:
+        yield from stream.read_texts(unknown)
+    rest = known
+    for candidate in stream.head(known):
+        rest = known.beyond(candidate.position.anchor)
+        yield candidate
+    yield from stream.look_up(clue, rest)
+    if not span.newest_first:
+        yield from stream.read_texts(unknown)
+
+
+class _Rows:
+    """The rows of a scope, got in three ways; count is how many there are."""
+
+    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool) -> None:
+        self._db = db
+        self._scope = scope
+        self._newest_first = newest_first
+        self._sessions = json.dumps(list(scope.sessions))
+        if scope.rows is None:
+            self.count, _ = _sizes(db, self._sessions)
+        else:
+            self.count = sum(part.high - part.low + 1 for part in scope.rows)
+
+    def read(self, span: Span) -> Iterator[Candidate]:
+        """All of them, one after the other."""
+        if len(self._scope.sessions) == 1:
+            return self._read_session(next(iter(self._scope.sessions)), span)
+        return self.read_texts(span)
+
+    def read_texts(self, span: Span) -> Iterator[Candidate]:
+        """The same by way of the store's texts: for several sessions, and for the newest few texts."""
+        if span.low > span.high:
+            return
+        for row in self._db.execute(span.ordered(_BY_TEXT), (span.low, span.high, self._sessions)):
+            if self._holds(row[2]):
+                yield _row(row)
+
+    def head(self, span: Span) -> Iterator[Candidate]:
+        """The first few of them; of several sessions, those among the store's first few."""
+        if len(self._scope.sessions) == 1:
+            return _first(self.read(span), HEAD_ROWS)
+        if span.newest_first:
+            return self.read_texts(replace(span, low=max(span.low, span.high - HEAD_ROWS + 1)))
+        return self.read_texts(replace(span, high=min(span.high, span.low + HEAD_ROWS - 1)))
+
+    def look_up(self, clue: Clue, span: Span) -> Iterator[Candidate]:
+        """Those that the index names; all, once it has named too many."""
+        left = self.count // WORTHWHILE
+        texts = index.named(self._db, clue, span.low, span.high, newest_first=self._newest_first, most=left)
+        if texts is None:
+            yield from self.read(span)
+            return
+        for text in texts:
+            yield from self._of_text(text, span)
+            left -= 1
+            if left < 0:
+                yield from self.read(span.beyond(text))
+                return
+
+    def _of_text(self, text: int, span: Span) -> Iterator[Candidate]:
+        found = [
+            row
+            for row in self._db.execute(span.ordered(_OF_TEXT), (text,))
+            if row[1] in self._scope.sessions and self._holds(row[2])
+        ]
+        if found:
+            body: str = self._db.execute("SELECT body FROM text WHERE id = ?", (text,)).get
+            for row in found:
+                yield _row((*row, body))
+
+    def _read_session(self, session: SessionId, span: Span) -> Iterator[Candidate]:
+        """Within a session texts rise with the numbers of their rows."""
+        low, high = _numbers(self._db, session, span)
+        parts = [Segment(FIRST, Seq(_BEYOND))] if self._scope.rows is None else list(self._scope.rows)
+        query = span.ordered(_BY_NUMBER)
+        for part in reversed(parts) if span.newest_first else parts:
+            for row in self._db.execute(query, (session, max(part.low, low), min(part.high, high))):
+                if span.low <= row[0] <= span.high:
+                    yield _row(row)
+                elif span.ends_before(row[0]):
+                    return
+
+    def _holds(self, seq: int) -> bool:
+        parts = self._scope.rows
+        return parts is None or any(part.low <= seq <= part.high for part in parts)
+
+
+def _row(row: _RowTuple) -> Candidate:
+    text, session, seq, role, results, at, body = row
+    speaker = "tool" if results else role
+    return Candidate(Position(text, 0, session), text, role, speaker, at, Seq(seq), (body,))
+
+
+def summaries(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span) -> Iterator[Candidate]:
+    """Summaries in scope, each one candidate; those left out that cannot hold what is required."""
+    stream = _Summaries(db, scope, span.newest_first)
+    clue = index.clue(db, required) if stream.count > SMALL_NODES else None
+    if clue is None:
+        yield from stream.read(span)
+        return
+    rest = span
+    for candidate in _first(stream.read(span), HEAD_SUMMARIES):
+        rest = span.beyond(candidate.position.anchor)
+        yield candidate
+    yield from stream.look_up(clue, rest)
+
+
+class _Summaries:
+    """The summaries of a scope, got in two ways; count is how many there are."""
+
+    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool) -> None:
+        self._db = db
+        self._scope = scope
+        self._newest_first = newest_first
+        self._sessions = json.dumps(list(scope.sessions))
+        _, in_sessions = _sizes(db, self._sessions)
+        self.count = in_sessions if scope.nodes is None else len(scope.nodes)
+
+    def read(self, span: Span) -> Iterator[Candidate]:
+        """All of them, one after the other."""
+        for node in self._read(span):
+            if span.ends_before(node[0]):
+                return
+            if span.low <= node[0] <= span.high and self._holds(node):
+                yield self._candidate(node)
+
+    def _read(self, span: Span) -> Iterable[_NodeTuple]:
+        if len(self._scope.sessions) > 1:
+            return self._db.execute(span.ordered(_BY_ANCHOR), (span.low, span.high, self._sessions))
+        session = next(iter(self._scope.sessions))
+        return self._db.execute(span.ordered(_BY_LAST), (session, *_numbers(self._db, session, span)))
+
+    def look_up(self, clue: Clue, span: Span) -> Iterator[Candidate]:
+        """Those that the index names, and those it does not know yet; all, if that is too many."""
+        most = self.count // WORTHWHILE
+        numbers = index.named(self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=True, most=most)
+        named = None if numbers is None else [number - SUMMARIES for number in islice(numbers, most + 1)]
+        if named is None or len(named) > most:
+            yield from self.read(span)
+            return
+        unknown = self._db.execute(_UNINDEXED_TIERS, (index.indexed_upto(self._db),))
+        nodes = {
+            node
+            for text in [*named, *(text for (text,) in unknown)]
+            for node in self._db.execute(_OF_TIER, (text,))
+            if span.low <= node[0] <= span.high and node[2] in self._scope.sessions and self._holds(node)
+        }
+        for node in sorted(nodes, reverse=self._newest_first):
+            yield self._candidate(node)
+
+    def _holds(self, node: _NodeTuple) -> bool:
+        return self._scope.nodes is None or node[1] in self._scope.nodes
+
+    def _candidate(self, node: _NodeTuple) -> Candidate:
+        """The thorough text is looked at before the terse one."""
+        anchor, number, session, last, at = node
+        texts: Iterable[tuple[int, str]] = self._db.execute(_TEXTS, (session, number))
+        found = list(texts)
+        bodies = tuple(body for _, body in found)
+        return Candidate(Position(anchor, number, session), found[0][0], None, None, at, Seq(last), bodies)
+
+
+def _first(candidates: Iterable[Candidate], most: int) -> Iterator[Candidate]:
+    """The first `most`, and what stands at the same place as the last of them."""
+    anchor = 0
+    for number, candidate in enumerate(candidates):
+        if number >= most and candidate.position.anchor != anchor:
+            return
+        anchor = candidate.position.anchor
+        yield candidate
+
+
+def _numbers(db: apsw.Connection, session: SessionId, span: Span) -> tuple[int, int]:
+    """A span as numbers of a session's rows, as far as its ends are texts of the session."""
+    low, high = (
+        db.execute("SELECT seq FROM row WHERE text = ? AND session = ?", (text, session)).get
+        for text in (span.low, span.high)
+    )
+    return low or 0, high or _BEYOND
+
+
+def _sizes(db: apsw.Connection, sessions: str) -> tuple[int, int]:
+    """How many rows and nodes the sessions have."""
+    return next(db.execute(_SIZES, (sessions,)))

@@ -1,0 +1,47 @@
+"""Feeding the search index, slice by slice, beside the requests or at the end of a command.
+
+A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
+do not depend on it: what is not indexed yet is read.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import anyio
+
+from lcm_mcp.errors import StoreClosed, StoreError
+from lcm_mcp.search import index
+from lcm_mcp.storage.connections import Store
+
+PAUSE_S = 0.05
+"""After a commit, so that what comes in together is indexed together."""
+LOOK_S = 30.0
+"""Texts of another process that died before it indexed them are found by looking now and then."""
+
+
+async def feed_all(store: Store, on_left: Callable[[int], None] | None = None) -> None:
+    """Index all there is; on_left is told how many texts are left."""
+    while await store.read(index.behind):
+        await store.write(index.feed)
+        if on_left is not None:
+            on_left(await store.read(index.unindexed))
+
+
+async def keep_fed(store: Store) -> None:
+    """Index what is committed as long as this runs. A store that cannot be written is tried again later."""
+    told = False
+    while True:
+        committed = store.committed
+        try:
+            await feed_all(store)
+        except StoreClosed:
+            return
+        except StoreError as error:
+            if not told:
+                sys.stderr.write(f"lcm-mcp cannot index for now: {error}\n")
+            told = True
+        with anyio.move_on_after(LOOK_S):
+            await committed.wait()
+            await anyio.sleep(PAUSE_S)
