@@ -27,6 +27,7 @@ from pydantic import (
     ConfigDict,
     Field,
     PrivateAttr,
+    SecretStr,
     ValidationError,
     model_validator,
 )
@@ -79,6 +80,13 @@ def _switch(value: object) -> object:
     return switched
 
 
+def _token(value: object) -> object:
+    # It travels in a header, so it must be what one can hold; and guessing it must be hopeless.
+    if not isinstance(value, str) or re.fullmatch(r"[!-~]{16,512}", value) is None:
+        raise ValueError("it should be 16 to 512 letters, digits and signs, without spaces")
+    return value
+
+
 _SWITCHES = {
     **dict.fromkeys(("true", "1", "yes", "on"), True),
     **dict.fromkeys(("false", "0", "no", "off"), False),
@@ -88,6 +96,7 @@ _Size = Annotated[_Whole, Field(ge=1, le=1_000_000_000)]
 _Percent = Annotated[_Whole, Field(gt=0, lt=100)]
 _Switch = Annotated[bool, BeforeValidator(_switch)]
 _Located = Annotated[Path, BeforeValidator(_located)]
+_Token = Annotated[SecretStr, BeforeValidator(_token)]
 
 _SHAPE = ConfigDict(
     frozen=True, extra="forbid", alias_generator=to_camel, validate_by_name=True, validate_by_alias=True
@@ -164,6 +173,7 @@ class Settings(BaseModel):
 
     db: _Located = Field(default_factory=default_db)
     session: Annotated[str, Field(min_length=1)] | None = None
+    token: _Token | None = None
     strategy: Literal["rolling", "lcm", "none"] = "rolling"
     fold_imports: _Switch = True
     large_file_chars: _Size = 32_000
@@ -189,7 +199,7 @@ class Settings(BaseModel):
         return {key: self._origins.get(key, "default") for key in KEYS}
 
     def in_force(self) -> tuple[InForce, ...]:
-        """Every setting in the order of KEYS."""
+        """Every setting in the order of KEYS; a secret that is set is a row of asterisks."""
         values = _flat(cast("dict[str, object]", self.model_dump(mode="json", by_alias=True)))
         return tuple(InForce(key, cast("Value", values[key]), origin) for key, origin in self.origins.items())
 
@@ -340,7 +350,8 @@ def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
         return f"{message}."  # a rule between settings, which names them; the input is all of them
     source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
     where = source.get(origins.get(key, "default"), "the default")
-    return f"{key} cannot be {_shown(fault['input'])} (from {where}): it {message.removeprefix('it ')}."
+    shown = "used" if key == "token" else f"be {_shown(fault['input'])}"  # a secret, even a wrong one
+    return f"{key} cannot {shown} (from {where}): it {message.removeprefix('it ')}."
 
 
 def _shown(value: object) -> str:

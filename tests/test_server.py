@@ -205,7 +205,7 @@ async def test_connections_of_both_kinds_share_one_memory(store_path: Path) -> N
         (
             "0.0.0.0",
             "0",
-            "host: '0.0.0.0' can be reached by others, and access without a token is not given.",
+            "host: '0.0.0.0' can be reached by others, and there is no token to ask them for. Set LCM_TOKEN,",
         ),
         ("example.org", "0", "host: 'example.org' can be reached by others"),
         ("127.0.0.1", "taken", "cannot be used (Address already in use). Choose another one."),

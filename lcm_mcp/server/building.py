@@ -1,4 +1,4 @@
-"""What a client may ask of the server: the tools and the resources, over one open service.
+"""What a client may ask of the server: its toolset, resources and prompts, over one open service.
 
 A tool that gives no answer says why as an error result, all of it text, since some clients drop the
 other channel then. Refused: a tool that does not exist, naming those that do; anything about transports.
@@ -6,6 +6,7 @@ other channel then. Refused: a tool that does not exist, naming those that do; a
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -15,10 +16,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from lcm_mcp import __version__
-from lcm_mcp.server import resources
-from lcm_mcp.server.limits import NoAnswer, answer_of
-from lcm_mcp.tools import TOOLS
-from lcm_mcp.tools.instructions import INSTRUCTIONS
+from lcm_mcp.server import prompts, resources
+from lcm_mcp.server.limits import Calls, NoAnswer
+from lcm_mcp.tools import TOOLSETS, ToolsetName
+from lcm_mcp.tools.instructions import INSTRUCTIONS, READING_INSTRUCTIONS
 from lcm_mcp.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -31,46 +32,90 @@ _FIXED = CacheHint(ttl_ms=300_000, scope="public")
 """What changes only with the version, and clients ask for at every turn."""
 
 
-def build_server(service: Service) -> Server[dict[str, Any]]:
-    """The MCP server over an open service; serving it on a transport is for its neighbours."""
-    tools = {tool.name: tool for tool in TOOLS}
-    published = [_published(tool) for tool in TOOLS]
-    schemas = {tool.name: tool.input_schema for tool in published}
+def build_server(
+    service: Service, toolset: ToolsetName = "all", calls: Calls | None = None
+) -> Server[dict[str, Any]]:
+    """The MCP server over an open service; serving it on a transport is for its neighbours.
 
-    async def list_tools(
-        _context: Context, _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        return types.ListToolsResult(tools=published)
-
-    async def call_tool(context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = tools.get(params.name)
-        if tool is None:
-            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(tools)}."
-            raise MCPError(code=types.INVALID_PARAMS, message=message)
-        return await _result(tool, service.reporting(_progress(context)), params.arguments or {})
+    calls is where the calls in flight are kept, for who wants to end them.
+    """
+    in_flight = Calls() if calls is None else calls
 
     async def read_resource(
         _context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        return await resources.read(service, params.uri)
+        return await resources.read(service, in_flight, params.uri)
 
+    async def list_prompts(
+        _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListPromptsResult:
+        return prompts.listed()
+
+    async def get_prompt(_context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
+        return prompts.written(params.name, params.arguments or {})
+
+    async def complete(_context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
+        return await prompts.completed(service, in_flight, params)
+
+    offered = _Offered(service, TOOLSETS[toolset], in_flight)
     return Server(
         "lcm-mcp",
         version=__version__,
         title="lcm-mcp memory",
-        instructions=INSTRUCTIONS,
+        instructions=READING_INSTRUCTIONS if toolset == "read" else INSTRUCTIONS,
         cache_hints={
             "tools/list": _FIXED,
+            "prompts/list": _FIXED,
             "resources/list": _FIXED,
             "resources/templates/list": _FIXED,
         },
-        get_tool_input_schema=schemas.get,
-        on_list_tools=list_tools,
-        on_call_tool=call_tool,
+        get_tool_input_schema=offered.schema,
+        on_list_tools=offered.listed,
+        on_call_tool=offered.call,
         on_list_resources=resources.list_resources,
         on_list_resource_templates=resources.list_templates,
         on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
+        on_completion=complete,
     )
+
+
+class _Offered:
+    """The tools that this server's clients may call; another one's name is an error that names them."""
+
+    def __init__(self, service: Service, tools: Sequence[Tool[Any, Any]], calls: Calls) -> None:
+        self._service = service
+        self._calls = calls
+        self._tools = {tool.name: tool for tool in tools}
+        self._published = [_published(tool) for tool in tools]
+        self._schemas = {tool.name: tool.input_schema for tool in self._published}
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        return self._schemas.get(name)
+
+    async def listed(
+        self, _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=self._published)
+
+    async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._tools)}."
+            raise MCPError(code=types.INVALID_PARAMS, message=message)
+        reporting = self._service.reporting(_progress(context))
+        remedy = "Ask for less, or try again; entries with an entry_id are not stored twice."
+        try:
+            answered = await self._calls.answer_of(
+                tool.name, tool.call(reporting, params.arguments or {}), remedy
+            )
+        except NoAnswer as failure:
+            # The answer where there is none: all of it text, since some clients drop the other channel then.
+            return types.CallToolResult(content=[types.TextContent(text=str(failure))], is_error=True)
+        return types.CallToolResult(
+            content=[types.TextContent(text=answered.text)], structured_content=answered.structured
+        )
 
 
 def _published(tool: Tool[Any, Any]) -> types.Tool:
@@ -105,15 +150,3 @@ def _progress(context: Context) -> Report:
             await context.session.report_progress(done, total, line)
 
     return report
-
-
-async def _result(tool: Tool[Any, Any], service: Service, given: dict[str, Any]) -> types.CallToolResult:
-    """The answer in both channels, or why there is none."""
-    remedy = "Ask for less, or try again; entries with an entry_id are not stored twice."
-    try:
-        answered = await answer_of(tool.name, tool.call(service, given), remedy)
-    except NoAnswer as failure:
-        return types.CallToolResult(content=[types.TextContent(text=str(failure))], is_error=True)
-    return types.CallToolResult(
-        content=[types.TextContent(text=answered.text)], structured_content=answered.structured
-    )

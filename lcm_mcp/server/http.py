@@ -1,128 +1,233 @@
 """SSE and streamable HTTP as one application, for any number of clients at once.
 
-All connections share the one store. Refused: hosts that are not loopback (there is no token yet), and
-Host or Origin headers of another site, on every route.
+All connections share the one store. An end that a signal asks for lets the calls in flight be answered
+first. Refused: a host that others can reach without a token, and whatever guards refuses.
 """
 
 from __future__ import annotations
 
-import ipaddress
+import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator
+import time
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+import anyio
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.message import SessionMessage
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Mount, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from lcm_mcp import __version__
 from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.server import limits
 from lcm_mcp.server.building import build_server
-from lcm_mcp.server.limits import GRACE_S
+from lcm_mcp.server.guards import Answering, Bearer, SameSite, WholeBody, is_loopback, same_site, unavailable
+from lcm_mcp.server.limits import GRACE_S, Calls
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
+    from lcm_mcp.tools import ToolsetName
 
-
-class _Uvicorn(uvicorn.Server):
-    """Uvicorn that ends at a signal and returns: its own would raise it again, past our cleaning up."""
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self.should_exit = True
-
-
-class _SameSite:
-    """Answers only requests whose Host and Origin are this server's own, on every route (DNS rebinding)."""
-
-    def __init__(self, app: ASGIApp, settings: TransportSecuritySettings) -> None:
-        self._app = app
-        self._check = TransportSecurityMiddleware(settings)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = await self._check.validate_request(Request(scope)) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+_TELLING_S: Final = 2.0
+"""Of the grace, what is kept for telling the clients whose calls were stopped, and for closing streams."""
 
 
 class _SseEndpoint:
-    """A client's event stream: one conversation, over the store that all share."""
+    """A client's event stream: one conversation, over the store that all share, until it was long idle."""
 
     def __init__(self, server: Server[dict[str, Any]], transport: SseServerTransport) -> None:
         self._server = server
         self._transport = transport
+        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async with self._transport.connect_sse(scope, receive, send) as (incoming, outgoing):
-            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
+        if self._open >= limits.MOST_SESSIONS:
+            sentence = f"{self._open} event streams are open, and no more are taken. Try again in a while."
+            return await unavailable(sentence)(scope, receive, send)
+        self._open += 1
+        try:
+            await self._converse(scope, receive, send)
+        finally:
+            self._open -= 1
+
+    async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        options = self._server.create_initialization_options()
+        async with (
+            self._transport.connect_sse(scope, receive, send) as (incoming, outgoing),
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def pass_in() -> None:
+                """Hand on what the client sends, until it leaves or nothing came for too long."""
+                async with to_server:
+                    with anyio.CancelScope() as idle:
+                        idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
+                        async for item in incoming:
+                            idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
+                            await to_server.send(item)
+
+            tasks.start_soon(pass_in)
+            await self._server.run(from_client, outgoing, options)
+            tasks.cancel_scope.cancel()
+
+
+class _StreamableEndpoint:
+    """Streamable HTTP; a client that finds no room is told when to come again."""
+
+    def __init__(self, manager: StreamableHTTPSessionManager) -> None:
+        self._manager = manager
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def told(message: Message) -> None:
+            if message.get("status") == 503:
+                again = (b"retry-after", str(limits.RETRY_AFTER_S).encode())
+                message = {**message, "headers": [*message["headers"], again]}
+            await send(message)
+
+        await self._manager.handle_request(scope, receive, told)
 
 
 async def _health(_request: Request) -> Response:
     return JSONResponse({"status": "ok", "server": "lcm-mcp", "version": __version__})
 
 
-def http_app(service: Service, host: str = "127.0.0.1") -> Starlette:
+def http_app(
+    service: Service,
+    site: TransportSecuritySettings,
+    toolset: ToolsetName = "all",
+    calls: Calls | None = None,
+) -> Starlette:
     """SSE at /sse and /messages/, streamable HTTP at /mcp, and /health, as one application."""
-    server = build_server(service)
-    names = ("127.0.0.1", "localhost", "[::1]", f"[{host}]" if ":" in host else host)
-    hosts = [pattern for name in names for pattern in (name, f"{name}:*")]
-    security = TransportSecuritySettings(
-        allowed_hosts=hosts, allowed_origins=[f"http://{pattern}" for pattern in hosts]
+    in_flight = Calls() if calls is None else calls
+    server = build_server(service, toolset, in_flight)
+    most = limits.MOST_BODY_BYTES
+    sse = SseServerTransport("/messages/", security_settings=site, max_request_body_size=most)
+    manager = StreamableHTTPSessionManager(
+        server,
+        security_settings=site,
+        session_idle_timeout=limits.IDLE_S,
+        max_request_body_size=most,
+        max_sessions=limits.MOST_SESSIONS,
     )
-    sse = SseServerTransport("/messages/", security_settings=security)
-    streamable = server.streamable_http_app(transport_security=security)
 
     @asynccontextmanager
     async def serving(_app: Starlette) -> AsyncGenerator[None]:
-        async with service.running(), server.session_manager.run():
+        async with service.running(), manager.run():
             yield
 
+    token = service.work.settings.token
     return Starlette(
         routes=[
             Route("/sse", endpoint=_SseEndpoint(server, sse), methods=["GET"]),
             Mount("/messages/", app=sse.handle_post_message),
-            *streamable.routes,
+            Route("/mcp", endpoint=_StreamableEndpoint(manager)),
             Route("/health", endpoint=_health, methods=["GET"]),
         ],
-        middleware=[Middleware(_SameSite, settings=security)],
+        middleware=[
+            Middleware(SameSite, settings=site),
+            *([] if token is None else [Middleware(Bearer, token=token.get_secret_value())]),
+            Middleware(Answering, calls=in_flight),
+            Middleware(WholeBody),
+        ],
         lifespan=serving,
     )
 
 
-async def serve_http(service: Service, host: str = "127.0.0.1", port: int = 8765) -> None:
+async def serve_http(
+    service: Service,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    allowed_hosts: Sequence[str] = (),
+    toolset: ToolsetName = "all",
+) -> None:
     """Serve SSE and streamable HTTP until a signal asks for the end. Raises InvalidArgument."""
+    if not is_loopback(host) and service.work.settings.token is None:
+        raise InvalidArgument(
+            "host",
+            f"{host!r} can be reached by others, and there is no token to ask them for",
+            "Set LCM_TOKEN, or use 127.0.0.1 and a tunnel from elsewhere.",
+        )
+    calls = Calls()
+    app = http_app(service, same_site(host, allowed_hosts), toolset, calls)
+    _keep_quiet()
     with _listener(host, port) as listener:
         config = uvicorn.Config(
-            http_app(service, host),
+            app,
             lifespan="on",
+            ws="none",
             log_config=None,
-            log_level="warning",
+            log_level="error",
             access_log=False,
-            timeout_graceful_shutdown=int(GRACE_S),
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=limits.MOST_CONNECTIONS,
+            timeout_keep_alive=limits.KEEP_ALIVE_S,
+            timeout_graceful_shutdown=1,
         )
         at = f"[{host}]" if ":" in host else host
         bound = cast("int", listener.getsockname()[1])
         sys.stderr.write(f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP) and /sse (SSE)\n")
         sys.stderr.flush()
-        await _Uvicorn(config).serve(sockets=[listener])
+        await _Uvicorn(config, calls).serve(sockets=[listener])
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn that at a signal first lets the calls in flight be answered, then ends, and returns.
+
+    Its own handler would close the streams those answers go to, and raise the signal again past our
+    cleaning up. A second signal ends it without waiting.
+    """
+
+    def __init__(self, config: uvicorn.Config, calls: Calls) -> None:
+        super().__init__(config)
+        self._calls = calls
+        self._asked_at: float | None = None
+        self._idle_ticks = 0
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._asked_at is None:
+            self._asked_at = time.monotonic()
+        else:
+            self.should_exit = True
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._asked_at is not None:
+            self._wind_down(time.monotonic() - self._asked_at)
+        return await super().on_tick(counter)
+
+    def _wind_down(self, waited_s: float) -> None:
+        self._calls.ending = True
+        for each in self.servers:
+            each.close()
+        if waited_s > GRACE_S - _TELLING_S:
+            self._calls.stop()
+        # The answer to a call goes out a moment after the call has ended: a tick later it has.
+        self._idle_ticks = 0 if self._calls.at_work else self._idle_ticks + 1
+        if self._idle_ticks > 1 or waited_s > GRACE_S - 1:
+            self.should_exit = True
+
+
+def _keep_quiet() -> None:
+    """Let stderr hold faults of ours alone: what a client sends wrong is told to the client."""
+    logging.getLogger("mcp").setLevel(logging.ERROR)
+    logging.getLogger("mcp.server.sse").setLevel(logging.CRITICAL)  # a message that is none, with its words
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    if not _is_loopback(host):
-        raise InvalidArgument(
-            "host",
-            f"{host!r} can be reached by others, and access without a token is not given",
-            "Use 127.0.0.1, ::1 or localhost, and a tunnel from elsewhere.",
-        )
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
@@ -130,10 +235,3 @@ def _listener(host: str, port: int) -> socket.socket:
         number = getattr(error, "errno", None)
         reason = os.strerror(number) if number else str(error)
         raise InvalidArgument("port", f"{port} cannot be used ({reason})", "Choose another one.") from None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

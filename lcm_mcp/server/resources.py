@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
 from lcm_mcp.errors import InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
-from lcm_mcp.server.limits import NoAnswer, answer_of
+from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import MOST_BYTES, AnswerTooLarge
 
@@ -76,10 +76,10 @@ async def list_templates(
     )
 
 
-async def read(service: Service, uri: str) -> types.ReadResourceResult:
+async def read(service: Service, calls: Calls, uri: str) -> types.ReadResourceResult:
     """The document under a URI. Raises MCPError."""
     try:
-        return await answer_of(f"Reading {uri[:80]!r}", _document(service, uri), "Try again.")
+        return await calls.answer_of(f"Reading {uri[:80]!r}", _document(service, uri), "Try again.")
     except NoAnswer as failure:
         absent = isinstance(failure.__cause__, _ABSENT)
         code = types.INVALID_PARAMS if absent else types.INTERNAL_ERROR

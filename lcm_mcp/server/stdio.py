@@ -33,12 +33,13 @@ from lcm_mcp.tools.text import sound
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
+    from lcm_mcp.tools import ToolsetName
 
 PARENT_POLL_S: Final = 1.0
 _PARENT: Final = os.getppid()  # taken early: a parent that dies while the store opens would go unnoticed
 
 
-async def serve_stdio(service: Service) -> None:
+async def serve_stdio(service: Service, toolset: ToolsetName = "all") -> None:
     """Serve one client over stdin and stdout until it leaves, a signal asks for it, or the parent dies."""
     stop = anyio.Event()
     deadline = threading.Timer(GRACE_S, os._exit, (1,))
@@ -47,7 +48,7 @@ async def serve_stdio(service: Service) -> None:
         async with service.running(), anyio.create_task_group() as tasks:
             await tasks.start(_hear_signals, stop)
             tasks.start_soon(_watch_parent, stop)
-            tasks.start_soon(_converse, build_server(service), stop)
+            tasks.start_soon(_converse, build_server(service, toolset), stop)
             await stop.wait()
             # A client that reads no more can keep a thread in a write for ever.
             deadline.start()

@@ -1,12 +1,14 @@
 """The tools a client sees, one a file, in the order in which an agent meets them.
 
 A tool is in this tuple or it does not exist: nothing is registered on import. The tools speak to the
-service alone, and none takes a path.
+service alone, and none takes a path. A toolset is what one client is given of them: `read` holds nothing
+that changes what is stored.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from lcm_mcp.tools import (
     lcm_append,
@@ -17,6 +19,7 @@ from lcm_mcp.tools import (
     lcm_list,
     lcm_sessions,
     prepare_context,
+    prepare_context_read,
 )
 from lcm_mcp.tools.tool import Tool
 
@@ -30,3 +33,17 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     lcm_append.TOOL,
     lcm_compact.TOOL,
 )
+
+ToolsetName = Literal["read", "agent", "all"]
+_READ: Final[tuple[Tool[Any, Any], ...]] = (
+    lcm_sessions.TOOL,
+    lcm_list.TOOL,
+    lcm_grep.TOOL,
+    lcm_describe.TOOL,
+    lcm_expand.TOOL,
+)
+TOOLSETS: Final[Mapping[ToolsetName, tuple[Tool[Any, Any], ...]]] = {
+    "read": (*_READ, prepare_context_read.TOOL),
+    "agent": (*_READ, prepare_context.TOOL, lcm_append.TOOL, lcm_compact.TOOL),
+    "all": TOOLS,
+}

@@ -204,6 +204,10 @@ class _Plain(GenerateJsonSchema):
         default = schema.get("default")
         return inner if default is None else {**inner, "default": default}
 
+    def literal_schema(self, schema: core_schema.LiteralSchema) -> JsonSchemaValue:
+        inner = super().literal_schema(schema)
+        return {"enum": [inner.pop("const")], **inner} if "const" in inner else inner
+
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 

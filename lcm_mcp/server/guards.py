@@ -1,0 +1,176 @@
+"""What stands before every route: whose requests are answered at all, and how much of them is taken.
+
+Each is a small ASGI application around the next. Refused, each with one sentence: Host and Origin of
+another site (DNS rebinding), requests without the token where there is one (all but /health), bodies that
+are too large or too slow, and requests that come when the server is ending.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import secrets
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+import anyio
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.server import limits
+from lcm_mcp.server.limits import Calls
+
+OPEN_PATHS: Final = ("/health",)
+"""What answers without a token; it says nothing private."""
+_LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
+_HOST: Final = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def same_site(host: str, allowed: Iterable[str] = ()) -> TransportSecuritySettings:
+    """The Host and Origin headers that are ours: loopback, the bound host, and the allowed ones.
+
+    An allowed host without a port is allowed with every port. Raises InvalidArgument.
+    """
+    names = [*_LOOPBACK_NAMES, *(() if _is_everywhere(host) else [f"[{host}]" if ":" in host else host])]
+    hosts = [pattern for name in names for pattern in (name, f"{name}:*")]
+    for given in allowed:
+        found = _HOST.fullmatch(given.lower())
+        if found is None:
+            raise InvalidArgument(
+                "allowed-host",
+                f"{given[:80]!r} is no host",
+                "Give a name or an address as clients write it, such as memory.example or [::1]:8765.",
+            )
+        hosts += [found[0]] if found[3] else [found[0], f"{found[0]}:*"]
+    origins = [f"{scheme}://{pattern}" for pattern in hosts for scheme in ("http", "https")]
+    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+def _is_everywhere(host: str) -> bool:
+    """Whether the host stands for every address of the machine, and so is no name of it."""
+    try:
+        return not host or ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return False
+
+
+class SameSite:
+    """Answers only requests whose Host and Origin are this server's own."""
+
+    def __init__(self, app: ASGIApp, settings: TransportSecuritySettings) -> None:
+        self._app = app
+        self._check = TransportSecurityMiddleware(settings)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refusal = await self._check.validate_request(Request(scope)) if scope["type"] == "http" else None
+        await (refusal or self._app)(scope, receive, send)
+
+
+class Bearer:
+    """Answers only requests that carry the token, whatever their route, but for the open paths."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app = app
+        self._token = token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in OPEN_PATHS:
+            return await self._app(scope, receive, send)
+        scheme, _, given = Headers(scope=scope).get("authorization", "").partition(" ")
+        known = scheme.lower() == "bearer"
+        if known and secrets.compare_digest(given.strip().encode("latin-1"), self._token):
+            return await self._app(scope, receive, send)
+        challenge = 'Bearer realm="lcm-mcp"' + (', error="invalid_token"' if known else "")
+        said = "The token is wrong." if known else "This server wants a token."
+        refusal = refused(
+            401,
+            f"{said} Send the header Authorization: Bearer TOKEN, TOKEN being the server's LCM_TOKEN.",
+            {"WWW-Authenticate": challenge},
+        )
+        return await refusal(scope, receive, send)
+
+
+class Answering:
+    """Counts the requests that are being answered, and takes no new ones once the server is ending."""
+
+    def __init__(self, app: ASGIApp, calls: Calls) -> None:
+        self._app = app
+        self._calls = calls
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._calls.ending:
+            await unavailable("The server is ending. Try again in a while.")(scope, receive, send)
+        elif scope["method"] == "POST":
+            with self._calls.request():
+                await self._app(scope, receive, send)
+        else:  # an open stream is no call, and would be waited for in vain
+            await self._app(scope, receive, send)
+
+
+class WholeBody:
+    """Reads a request's body before anybody looks at it: neither too large nor too slow."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            return await self._app(scope, receive, send)
+        try:
+            with anyio.fail_after(limits.BODY_S):
+                body = await _body(scope, receive)
+        except ClientDisconnect:
+            return None
+        except TimeoutError:
+            return await refused(408, f"The request's body did not come within {limits.BODY_S:g} s.")(
+                scope, receive, send
+            )
+        if body is None:
+            sentence = f"The request is larger than {limits.MOST_BODY_BYTES} bytes. Send it in parts."
+            return await refused(413, sentence)(scope, receive, send)
+        first: deque[Message] = deque([{"type": "http.request", "body": body, "more_body": False}])
+
+        async def replay() -> Message:
+            return first.popleft() if first else await receive()
+
+        return await self._app(scope, replay, send)
+
+
+async def _body(scope: Scope, receive: Receive) -> bytes | None:
+    """The whole body, or None if it is too large; its length need not be declared."""
+    declared = Headers(scope=scope).get("content-length", "")
+    if declared.isdecimal() and int(declared) > limits.MOST_BODY_BYTES:
+        return None
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > limits.MOST_BODY_BYTES:
+            return None
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def unavailable(sentence: str) -> Response:
+    return refused(503, sentence, {"Retry-After": str(limits.RETRY_AFTER_S)})
+
+
+def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    """A refusal in one sentence; the connection ends with it, since a body may be left unread on it."""
+    return PlainTextResponse(f"{sentence}\n", status, {"Connection": "close", **(headers or {})})
