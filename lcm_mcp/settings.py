@@ -350,8 +350,8 @@ def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
         return f"{message}."  # a rule between settings, which names them; the input is all of them
     source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
     where = source.get(origins.get(key, "default"), "the default")
-    shown = "used" if key == "token" else f"be {_shown(fault['input'])}"  # a secret, even a wrong one
-    return f"{key} cannot {shown} (from {where}): it {message.removeprefix('it ')}."
+    shown = "used" if key == "token" else _shown(fault["input"])  # a secret, even a wrong one
+    return f"{key} cannot be {shown} (from {where}): it {message.removeprefix('it ')}."
 
 
 def _shown(value: object) -> str:

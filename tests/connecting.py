@@ -6,6 +6,7 @@ Every transport but memory has its server in a process of its own, where a warni
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -32,14 +33,20 @@ def command(db: Path, *arguments: str) -> list[str]:
 
 
 @contextmanager
-def serving(db: Path) -> Generator[tuple[int, subprocess.Popen[str]]]:
-    """A server over HTTP in a process of its own, and its port."""
+def serving(
+    db: Path, *arguments: str, before: str = "", **environment: str
+) -> Generator[tuple[int, subprocess.Popen[str]]]:
+    """A server over HTTP in a process of its own, and its port; before is Python that it runs first."""
+    run = command(db, "--transport", "http", "--port", "0", *arguments)
+    if before:
+        program = f"{before}\nfrom lcm_mcp.cli import main\nmain({run[5:]!r})"
+        run = [*run[:3], "-c", program]
     with subprocess.Popen(
-        command(db, "--transport", "http", "--port", "0"), stderr=subprocess.PIPE, text=True
+        run, stderr=subprocess.PIPE, text=True, env={**os.environ, **environment}
     ) as running:
         assert running.stderr is not None
         told = running.stderr.readline()
-        found = re.search(r"http://127\.0\.0\.1:(\d+)/mcp", told)
+        found = re.search(r"http://[\d.]+:(\d+)/mcp", told)
         try:
             assert found is not None, told + running.stderr.read()
             yield int(found[1]), running

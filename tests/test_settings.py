@@ -20,7 +20,7 @@ from lcm_mcp.settings import (
     variable,
 )
 
-_OPTIONAL = {"session", "rolling.contextWindowTokens", "lcm.contextWindowTokens", "lcm.swapPercent"}
+_OPTIONAL = {"session", "token", "rolling.contextWindowTokens", "lcm.contextWindowTokens", "lcm.swapPercent"}
 _SWITCHES = [key for key in KEYS if key.endswith(("foldImports", "splitOversizedUnit"))]
 
 
@@ -112,7 +112,8 @@ def test_underscores_in_a_variable_may_be_left_out_or_doubled(name: str) -> None
 
 
 def test_every_key_has_a_variable_that_sets_it() -> None:
-    values = {"db": "/a/b", "session": "x", "strategy": "none", **dict.fromkeys(_SWITCHES, "false")}
+    texts = {"db": "/a/b", "session": "x", "token": "x" * 16, "strategy": "none"}
+    values = {**texts, **dict.fromkeys(_SWITCHES, "false")}
     for key in KEYS:
         share = "50" if key.endswith(("triggerPercent", "swapPercent")) else "9"
         value = values.get(key, "512" if "Tokens" in key else share)
@@ -241,7 +242,8 @@ def test_no_key_takes_a_list_or_an_object_and_null_only_unsets_what_may_be_unset
 ) -> None:
     for written in ([], [1], {}, {"a": 1}):
         text = refused({}, write(tmp_path, nested(key, written)))
-        assert text.startswith(f"{key} cannot be {json.dumps(written)} (from settings.json): it should ")
+        shown = "used" if key == "token" else json.dumps(written)  # a secret is not shown
+        assert text.startswith(f"{key} cannot be {shown} (from settings.json): it should ")
     layer = write(tmp_path, nested(key, None))
     if key in _OPTIONAL:
         assert value(load_settings({}, layer), key) is None

@@ -1,8 +1,8 @@
 """What stands before every route: whose requests are answered at all, and how much of them is taken.
 
 Each is a small ASGI application around the next. Refused, each with one sentence: Host and Origin of
-another site (DNS rebinding), requests without the token where there is one (all but /health), bodies that
-are too large or too slow, and requests that come when the server is ending.
+another site (DNS rebinding), requests without the token where there is one (all but /health), and bodies
+that are too large or too slow.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from collections.abc import Iterable
 from typing import Final
 
 import anyio
+import mcp_types as types
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lcm_mcp.errors import InvalidArgument
@@ -103,7 +104,10 @@ class Bearer:
 
 
 class Answering:
-    """Counts the requests that are being answered, and takes no new ones once the server is ending."""
+    """Counts the requests that are being answered, and completes the streams that an end cuts off.
+
+    An open stream is no call: it would be waited for in vain.
+    """
 
     def __init__(self, app: ASGIApp, calls: Calls) -> None:
         self._app = app
@@ -112,13 +116,23 @@ class Answering:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
-        elif self._calls.ending:
-            await unavailable("The server is ending. Try again in a while.")(scope, receive, send)
         elif scope["method"] == "POST":
             with self._calls.request():
-                await self._app(scope, receive, send)
-        else:  # an open stream is no call, and would be waited for in vain
-            await self._app(scope, receive, send)
+                await self._completed(scope, receive, send)
+        else:
+            await self._completed(scope, receive, send)
+
+    async def _completed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        unfinished = False
+
+        async def watched(message: Message) -> None:
+            nonlocal unfinished
+            unfinished = message["type"] == "http.response.start" or message.get("more_body", False)
+            await send(message)
+
+        await self._app(scope, receive, watched)
+        if unfinished:
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class WholeBody:
@@ -172,5 +186,11 @@ def unavailable(sentence: str) -> Response:
 
 
 def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
-    """A refusal in one sentence; the connection ends with it, since a body may be left unread on it."""
-    return PlainTextResponse(f"{sentence}\n", status, {"Connection": "close", **(headers or {})})
+    """A refusal as a JSON-RPC error, whose sentence clients show; others read it all the same.
+
+    The connection ends with it, since a body may be left unread on it.
+    """
+    error = types.ErrorData(code=types.INVALID_REQUEST, message=sentence)
+    body = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
+    given = {"Connection": "close", **(headers or {})}
+    return JSONResponse(body.model_dump(by_alias=True, exclude_unset=True), status, given)

@@ -73,7 +73,7 @@ class _SseEndpoint:
 
             async def pass_in() -> None:
                 """Hand on what the client sends, until it leaves or nothing came for too long."""
-                async with to_server:
+                async with to_server, incoming:
                     with anyio.CancelScope() as idle:
                         idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
                         async for item in incoming:
@@ -186,10 +186,11 @@ async def serve_http(
 
 
 class _Uvicorn(uvicorn.Server):
-    """Uvicorn that at a signal first lets the calls in flight be answered, then ends, and returns.
+    """Uvicorn that at a signal lets the calls in flight be answered, then ends, and returns.
 
     Its own handler would close the streams those answers go to, and raise the signal again past our
-    cleaning up. A second signal ends it without waiting.
+    cleaning up. Meanwhile it goes on answering: clients look up a tool to read its answer, and some connect
+    anew for that. A second signal ends it without waiting.
     """
 
     def __init__(self, config: uvicorn.Config, calls: Calls) -> None:
@@ -210,9 +211,6 @@ class _Uvicorn(uvicorn.Server):
         return await super().on_tick(counter)
 
     def _wind_down(self, waited_s: float) -> None:
-        self._calls.ending = True
-        for each in self.servers:
-            each.close()
         if waited_s > GRACE_S - _TELLING_S:
             self._calls.stop()
         # The answer to a call goes out a moment after the call has ended: a tick later it has.

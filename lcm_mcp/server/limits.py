@@ -47,8 +47,6 @@ class Calls:
     def __init__(self) -> None:
         self._scopes: set[anyio.CancelScope] = set()
         self._requests = 0
-        self.ending = False
-        """Set where no new ones are to be taken."""
         self._stopped = False
 
     @property

@@ -1,0 +1,107 @@
+"""What one client may take of a server over HTTP: bodies, time, sessions; small limits stand for ours."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from connecting import answered, serving
+from knocking import in_pieces, knock, open_session, ping, session_of, stream
+from mcp import Client
+
+LIMITS = "from lcm_mcp.server import limits\nlimits.{} = {}"
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait for what comes about in a moment, but not for ever."""
+    for _ in range(400):
+        if true():
+            return
+        time.sleep(0.05)
+    pytest.fail("it did not come about")
+
+
+@pytest.mark.parametrize("route", ["/mcp", "/messages/?session_id=0123456789abcdef0123456789abcdef"])
+def test_a_body_that_is_too_large_is_refused_in_a_sentence_declared_or_not(
+    route: str, store_path: Path
+) -> None:
+    with serving(store_path, before=LIMITS.format("MOST_BODY_BYTES", 20_000)) as (port, _):
+        for body in (b"x" * 20_001, in_pieces(20_001)):
+            answer = knock(port, "POST", route, body)
+            assert answer.status == 413
+            assert answer.refusal == "The request is larger than 20000 bytes. Send it in parts."
+        for body in (b"x" * 20_000, in_pieces(20_000)):
+            assert knock(port, "POST", route, body).status in (400, 404)
+
+
+def test_a_body_larger_than_the_transports_take_by_themselves_is_taken(store_path: Path) -> None:
+    with serving(store_path) as (port, _):
+        assert knock(port, "POST", "/mcp", b"x" * 9_000_000).status == 400
+        assert knock(port, "POST", "/mcp", b"", Content_Length=str(32 * 1024 * 1024 + 1)).status == 413
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(store_path: Path) -> None:
+    with (
+        serving(store_path, before=LIMITS.format("BODY_S", 0.2)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+    ):
+        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+        while connection.recv(1000):
+            pass  # and the connection is closed
+
+
+def test_streams_beyond_the_most_are_told_to_come_again_and_find_room_when_one_leaves(
+    store_path: Path,
+) -> None:
+    with serving(store_path, before=LIMITS.format("MOST_SESSIONS", 2)) as (port, _):
+        with stream(port) as first, stream(port) as second:
+            assert (first.status, second.status) == (200, 200)
+            full = knock(port, "GET", "/sse")
+            assert full.status == 503
+            assert full.headers["Retry-After"] == "30"
+            assert full.refusal == "2 event streams are open, and no more are taken. Try again in a while."
+
+        def found_room() -> bool:
+            with stream(port) as third:
+                return third.status == 200
+
+        until(found_room)
+
+
+async def test_sessions_beyond_the_most_are_told_to_come_again_and_the_open_ones_go_on(
+    store_path: Path,
+) -> None:
+    with serving(store_path, before=LIMITS.format("MOST_SESSIONS", 2)) as (port, _):
+        first, second = (open_session(port) for _ in range(2))
+        full = open_session(port)
+        assert full.status == 503
+        assert full.headers["Retry-After"] == "30"
+        assert full.refusal == "Too many open sessions"
+        assert ping(port, session_of(first)) == 200
+        async with Client(f"http://127.0.0.1:{port}/mcp") as modern:  # which needs no session
+            assert (await answered(modern, "lcm_sessions"))["total"] == 0
+        assert knock(port, "DELETE", "/mcp", Mcp_Session_Id=session_of(second)).status == 200
+        assert open_session(port).status == 200
+
+
+def test_a_session_that_is_idle_ends_and_its_client_is_told_to_begin_again(store_path: Path) -> None:
+    with serving(store_path, before=LIMITS.format("IDLE_S", 0.3)) as (port, _):
+        opened = session_of(open_session(port))
+        time.sleep(1)  # each request puts the end off, so asking again and again would never find it
+        assert ping(port, opened) == 404
+
+
+def test_a_stream_on_which_nothing_is_asked_ends(store_path: Path) -> None:
+    with serving(store_path, before=LIMITS.format("STREAM_IDLE_S", 0.3)) as (port, running):
+        with stream(port) as idle:
+            assert idle.readline() == b"event: endpoint\r\n"
+            assert idle.read().startswith(b"data: /messages/?session_id=")
+        assert knock(port, "GET", "/health").status == 200
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None
+        assert running.stderr.read() == ""
