@@ -115,9 +115,11 @@ def tool(number: int, name: str, **arguments: object) -> str:
     return line("tools/call", {"name": name, "arguments": arguments}, number)
 
 
-def piped(db: Path, script: str) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[bytes]]:
+def piped(
+    db: Path, script: str, *arguments: str
+) -> tuple[list[dict[str, Any]], subprocess.CompletedProcess[bytes]]:
     """Everything the server wrote, each line of stdout being a message, for a script that then ends."""
-    ended = subprocess.run(command(db), input=script.encode(), capture_output=True, timeout=60)
+    ended = subprocess.run(command(db, *arguments), input=script.encode(), capture_output=True, timeout=60)
     messages = [json.loads(written) for written in ended.stdout.splitlines()]
     assert all(message["jsonrpc"] == "2.0" for message in messages)
     return messages, ended
