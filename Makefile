@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test crash bench bench-context lint format readme clean
+.PHONY: demo test crash conformance bench bench-context lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -17,6 +17,10 @@ test: lint
 # The kill -9 rounds of the tests, many more of them.
 crash: $(VENV)/.installed-dev
 	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py
+
+# The protocol's own scenarios against a server over HTTP; they come from npm, and are left out where it is not.
+conformance: $(VENV)/.installed
+	$(BIN)/python tests/conformance.py $(VENV)/conformance
 
 # Preparing a request in sessions of ten thousand to a million rows.
 bench: $(VENV)/.installed
