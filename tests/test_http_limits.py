@@ -54,6 +54,20 @@ def test_a_body_that_does_not_come_is_not_waited_for(store_path: Path) -> None:
             pass  # and the connection is closed
 
 
+@pytest.mark.parametrize("said", [b"", b"GET /health HTTP/1.1\r\nHost: local"])
+def test_a_connection_that_never_asks_is_closed(said: bytes, store_path: Path) -> None:
+    with (
+        serving(store_path, before=LIMITS.format("SILENCE_S", 0.5)) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+        stream(port) as open_stream,
+    ):
+        connection.sendall(said)
+        assert connection.recv(100) == b""
+        assert open_stream.readline() == b"event: endpoint\r\n"
+        assert open_stream.isclosed() is False
+        assert knock(port, "GET", "/health").status == 200
+
+
 def test_streams_beyond_the_most_are_told_to_come_again_and_find_room_when_one_leaves(
     store_path: Path,
 ) -> None:
@@ -101,6 +115,23 @@ def test_a_stream_on_which_nothing_is_asked_ends(store_path: Path) -> None:
             assert idle.readline() == b"event: endpoint\r\n"
             assert idle.read().startswith(b"data: /messages/?session_id=")
         assert knock(port, "GET", "/health").status == 200
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None
+        assert running.stderr.read() == ""
+
+
+def test_what_clients_send_wrong_is_told_to_them_and_not_to_the_log(store_path: Path) -> None:
+    with serving(store_path) as (port, running):
+        with stream(port) as sse:
+            assert sse.readline() == b"event: endpoint\r\n"
+            route = sse.readline().decode().removeprefix("data: ").strip()
+            assert knock(port, "POST", route, b'{"secret": 1}').status == 400
+            assert knock(port, "POST", "/mcp", b'{"secret": 1}').status == 400
+            assert knock(port, "POST", route, b"secret", Host="secret.example").status == 421
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as connection:
+                connection.sendall(b"secret\r\n\r\n")
+                assert connection.recv(100).startswith(b"HTTP/1.1 400 ")
         running.terminate()
         assert running.wait(timeout=20) == 0
         assert running.stderr is not None

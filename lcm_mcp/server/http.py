@@ -10,10 +10,8 @@ import logging
 import os
 import socket
 import sys
-import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from types import FrameType
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import anyio
@@ -34,15 +32,16 @@ from lcm_mcp import __version__
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
 from lcm_mcp.server.building import build_server
+from lcm_mcp.server.ending import Ending
 from lcm_mcp.server.guards import Answering, Bearer, SameSite, WholeBody, is_loopback, same_site, unavailable
-from lcm_mcp.server.limits import GRACE_S, Calls
+from lcm_mcp.server.limits import Calls
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
     from lcm_mcp.tools import ToolsetName
 
-_TELLING_S: Final = 2.0
-"""Of the grace, what is kept for telling the clients whose calls were stopped, and for closing streams."""
+_CLOSING_S: Final = 2
+"""How long open streams may take to be closed."""
 
 
 class _SseEndpoint:
@@ -74,7 +73,7 @@ class _SseEndpoint:
             async def pass_in() -> None:
                 """Hand on what the client sends, until it leaves or nothing came for too long."""
                 async with to_server, incoming:
-                    with anyio.CancelScope() as idle:
+                    with anyio.CancelScope() as idle, suppress(anyio.BrokenResourceError):
                         idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
                         async for item in incoming:
                             idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
@@ -108,12 +107,11 @@ async def _health(_request: Request) -> Response:
 def http_app(
     service: Service,
     site: TransportSecuritySettings,
-    toolset: ToolsetName = "all",
-    calls: Calls | None = None,
+    toolset: ToolsetName,
+    calls: Calls,
 ) -> Starlette:
     """SSE at /sse and /messages/, streamable HTTP at /mcp, and /health, as one application."""
-    in_flight = Calls() if calls is None else calls
-    server = build_server(service, toolset, in_flight)
+    server = build_server(service, toolset, calls)
     most = limits.MOST_BODY_BYTES
     sse = SseServerTransport("/messages/", security_settings=site, max_request_body_size=most)
     manager = StreamableHTTPSessionManager(
@@ -140,7 +138,7 @@ def http_app(
         middleware=[
             Middleware(SameSite, settings=site),
             *([] if token is None else [Middleware(Bearer, token=token.get_secret_value())]),
-            Middleware(Answering, calls=in_flight),
+            Middleware(Answering, calls=calls),
             Middleware(WholeBody),
         ],
         lifespan=serving,
@@ -168,6 +166,7 @@ async def serve_http(
         config = uvicorn.Config(
             app,
             lifespan="on",
+            http="h11",
             ws="none",
             log_config=None,
             log_level="error",
@@ -176,47 +175,13 @@ async def serve_http(
             server_header=False,
             limit_concurrency=limits.MOST_CONNECTIONS,
             timeout_keep_alive=limits.KEEP_ALIVE_S,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=_CLOSING_S,
         )
         at = f"[{host}]" if ":" in host else host
         bound = cast("int", listener.getsockname()[1])
         sys.stderr.write(f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP) and /sse (SSE)\n")
         sys.stderr.flush()
-        await _Uvicorn(config, calls).serve(sockets=[listener])
-
-
-class _Uvicorn(uvicorn.Server):
-    """Uvicorn that at a signal lets the calls in flight be answered, then ends, and returns.
-
-    Its own handler would close the streams those answers go to, and raise the signal again past our
-    cleaning up. Meanwhile it goes on answering: clients look up a tool to read its answer, and some connect
-    anew for that. A second signal ends it without waiting.
-    """
-
-    def __init__(self, config: uvicorn.Config, calls: Calls) -> None:
-        super().__init__(config)
-        self._calls = calls
-        self._asked_at: float | None = None
-        self._idle_ticks = 0
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._asked_at is None:
-            self._asked_at = time.monotonic()
-        else:
-            self.should_exit = True
-
-    async def on_tick(self, counter: int) -> bool:
-        if self._asked_at is not None:
-            self._wind_down(time.monotonic() - self._asked_at)
-        return await super().on_tick(counter)
-
-    def _wind_down(self, waited_s: float) -> None:
-        if waited_s > GRACE_S - _TELLING_S:
-            self._calls.stop()
-        # The answer to a call goes out a moment after the call has ended: a tick later it has.
-        self._idle_ticks = 0 if self._calls.at_work else self._idle_ticks + 1
-        if self._idle_ticks > 1 or waited_s > GRACE_S - 1:
-            self.should_exit = True
+        await Ending(config, calls).serve(sockets=[listener])
 
 
 def _keep_quiet() -> None:

@@ -20,6 +20,8 @@ CALL_LIMIT_S: Final = 50.0
 """Some clients give up at 60 s, and then nobody learns what happened."""
 GRACE_S: Final = 5.0
 """How long an orderly end may take before the process ends all the same; the store survives that."""
+ANSWERING_S: Final = 3.0
+"""How long an end over HTTP waits for the calls in flight before it stops them."""
 MOST_BODY_BYTES: Final = 32 * 1024 * 1024
 BODY_S: Final = 60.0
 """How long a request's body may take to come in."""
@@ -31,6 +33,8 @@ IDLE_S: Final = 30 * 60.0
 STREAM_IDLE_S: Final = 12 * 3600.0
 """An event stream on which nothing was asked ends after this; many clients do not come back by themselves."""
 RETRY_AFTER_S: Final = 30
+SILENCE_S: Final = 60.0
+"""A connection that has not sent a whole request head by then is closed."""
 KEEP_ALIVE_S: Final = 30
 """Longer than clients keep a connection, so that none meets its end with a request on the way."""
 
