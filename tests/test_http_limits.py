@@ -40,7 +40,21 @@ def test_a_body_that_is_too_large_is_refused_in_a_sentence_declared_or_not(
 def test_a_body_larger_than_the_transports_take_by_themselves_is_taken(store_path: Path) -> None:
     with serving(store_path) as (port, _):
         assert knock(port, "POST", "/mcp", b"x" * 9_000_000).status == 400
-        assert knock(port, "POST", "/mcp", b"", Content_Length=str(32 * 1024 * 1024 + 1)).status == 413
+        most = 32 * 1024 * 1024
+        assert knock(port, "POST", "/mcp", b"x" * (most + 1)).status == 413
+        waiting = {"Content_Length": str(most + 1), "Expect": "100-continue"}
+        assert knock(port, "POST", "/mcp", b"", **waiting).status == 413
+
+
+def test_a_body_without_end_is_not_read_for_ever(store_path: Path) -> None:
+    before = LIMITS.format("MOST_BODY_BYTES", 1000) + "\nlimits.MOST_DROPPED_BYTES = 20_000"
+    with (
+        serving(store_path, before=before) as (port, _),
+        socket.create_connection(("127.0.0.1", port), timeout=20) as connection,
+    ):
+        connection.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999\r\n\r\n")
+        connection.sendall(b"x" * 20_001)
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(store_path: Path) -> None:

@@ -165,20 +165,27 @@ class WholeBody:
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:
-    """The whole body, or None if it is too large; its length need not be declared."""
-    declared = Headers(scope=scope).get("content-length", "")
-    if declared.isdecimal() and int(declared) > limits.MOST_BODY_BYTES:
-        return None
-    body = bytearray()
+    """The whole body, or None if it is too large; its length need not be declared.
+
+    What is too much is read on for a while, and dropped: most clients look for an answer only after it.
+    """
+    headers = Headers(scope=scope)
+    declared = headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > limits.MOST_BODY_BYTES and "expect" in headers:
+        return None  # this one waits to be let
+    body, taken = bytearray(), 0
     while True:
         message = await receive()
         if message["type"] != "http.request":
             raise ClientDisconnect
-        body += message.get("body", b"")
-        if len(body) > limits.MOST_BODY_BYTES:
+        piece: bytes = message.get("body", b"")
+        taken += len(piece)
+        if taken <= limits.MOST_BODY_BYTES:
+            body += piece
+        if taken > limits.MOST_DROPPED_BYTES:
             return None
         if not message.get("more_body", False):
-            return bytes(body)
+            return bytes(body) if taken <= limits.MOST_BODY_BYTES else None
 
 
 def unavailable(sentence: str) -> Response:

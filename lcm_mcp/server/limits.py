@@ -23,6 +23,7 @@ GRACE_S: Final = 5.0
 ANSWERING_S: Final = 3.0
 """How long an end over HTTP waits for the calls in flight before it stops them."""
 MOST_BODY_BYTES: Final = 32 * 1024 * 1024
+MOST_DROPPED_BYTES: Final = 8 * MOST_BODY_BYTES
 BODY_S: Final = 60.0
 """How long a request's body may take to come in."""
 MOST_SESSIONS: Final = 100
