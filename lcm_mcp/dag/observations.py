@@ -74,6 +74,20 @@ def last(db: apsw.Connection, session: SessionId) -> tuple[bytes, Measured | Non
     return None if row is None else (row[0], _measured(row[1], row[2]))
 
 
+def kept_as(
+    db: apsw.Connection, session: SessionId, prepared: str
+) -> Sequence[tuple[str | None, str | None, str | None]]:
+    """How the preparations of that name were given, each way once: wire (JSON), provider, model."""
+    return list(
+        db.execute(
+            """SELECT DISTINCT body ->> '$.wire', body ->> '$.provider', body ->> '$.model'
+                FROM (SELECT CAST(body AS TEXT) AS body FROM observation
+                    WHERE session = ? AND prepared = ?)""",
+            (session, prepared),
+        )
+    )
+
+
 def measure(db: apsw.Connection, session: SessionId, prepared: str, measured: Measured) -> bool:
     """Put a provider's figures beside the newest preparation of that name; False where none is kept."""
     number: int | None = db.execute(

@@ -27,21 +27,30 @@ class TailRow:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """What a request shows after its preamble: history (None: no cut yet), then rows, oldest first."""
+    """What a request shows after its preamble: history (None: no cut yet), then rows, oldest first.
+
+    Where it continues, the tail is the end of a longer one, from a row on at which a message begins
+    (wire.begins_message); only the end is rendered.
+    """
 
     history: str | None
     tail: Sequence[TailRow]
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """How many things a rendering could not show in their native form, as counts of parts."""
+    """How many things a rendering could not show in their native form, as counts of parts.
+
+    renamed_calls are native, under another id than the stored one.
+    """
 
     labelled_calls: int = 0
     labelled_results: int = 0
     reasoning_left_out: int = 0
     images_as_metadata: int = 0
     opaque_left_out: int = 0
+    renamed_calls: int = 0
 
     def __add__(self, other: Notes) -> Notes:
         return Notes(
@@ -50,6 +59,7 @@ class Notes:
             self.reasoning_left_out + other.reasoning_left_out,
             self.images_as_metadata + other.images_as_metadata,
             self.opaque_left_out + other.opaque_left_out,
+            self.renamed_calls + other.renamed_calls,
         )
 
 

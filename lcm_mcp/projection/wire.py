@@ -101,11 +101,31 @@ def assemble(projection: Projection, dialect: Dialect) -> Rendered:
     return Rendered(tuple(messages), notes)
 
 
+def begins_message(before: Row, row: Row) -> bool:
+    """Whether a message begins at `row`, which follows `before`, whatever stands around the two.
+
+    All that came before is settled then, and what follows is rendered without it; only the ids of calls
+    may depend on it, where they have to be unique in the request. False may only mean that it is not sure.
+    """
+    asks = before.role in ("user", "tool") and any(
+        isinstance(part, ToolResult | Image) or _is_said(part) for part in before.parts
+    )
+    return (
+        asks
+        and row.role == "assistant"
+        and any(isinstance(part, ToolCall) or _is_said(part) for part in row.parts)
+    )
+
+
 def base64_of(image: Image) -> str | None:
     """The image in base64 where its bytes are loaded and of a type that every provider takes."""
     if image.data is None or image.media_type not in IMAGE_TYPES:
         return None
     return base64.b64encode(image.data).decode("ascii")
+
+
+def _is_said(part: Part) -> bool:
+    return isinstance(part, Text) and bool(part.text.strip())
 
 
 def _shows_something(part: Part) -> bool:
@@ -133,6 +153,8 @@ def _opened(blocks: Sequence[_Placed], projection: Projection, dialect: Dialect)
         return _Placed(dialect.roles["user"], shown.block, place)
 
     opened = [*blocks]
+    if projection.continues:
+        return opened
     if not opened and projection.tail:
         opened.append(said(NOTHING_TO_SHOW, len(projection.tail) - 1))
     if projection.history is not None and projection.history.strip():
@@ -251,6 +273,8 @@ class _Pairing:
         self._ids.open_group()
         native = {key: call for key, call in group.calls.items() if pending or key not in group.waiting}
         names = {key: self._ids.give(call.call_id) for key, call in native.items()}
+        renamed = sum(name != native[key].call_id for key, name in names.items())
+        self.notes += Notes(renamed_calls=renamed)
         names |= {result: names[call] for result, call in group.answers.items()}
         for place, row in group.said:
             self._emit(self._split(place, row, names))

@@ -7,7 +7,7 @@ as one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import orjson
@@ -16,10 +16,10 @@ from lcm_mcp.dag.observations import Measured
 from lcm_mcp.projection import lcm
 from lcm_mcp.service.answers import Status, Strategy
 from lcm_mcp.service.passes import Compacted
-from lcm_mcp.service.prepared import Counts, Done, Observation, Section
+from lcm_mcp.service.prepared import Counts, Done, Observation, Section, Wire
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
-from lcm_mcp.service.viewing import Pictured, View
+from lcm_mcp.service.viewing import Outline, View
 from lcm_mcp.service.windows import Preamble, Window, WindowSource
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import METHOD, bytes_to_tokens, utf8_length
@@ -162,7 +162,7 @@ def _limit(settings: Settings, judged: Judged, query: PrepareQuery) -> str:
 
 
 def observe(
-    query: PrepareQuery, judged: Judged, pictured: Pictured, status: Status, notes: tuple[str, ...]
+    query: PrepareQuery, judged: Judged, outlined: Outline, status: Status, notes: tuple[str, ...]
 ) -> Observation:
     view, window = judged.view, judged.window
     provider, model = query.provider or view.session.provider, query.model or view.session.model
@@ -192,17 +192,24 @@ def observe(
         rows=view.session.next_seq - 1,
         before=judged.counts(judged.first_view),
         after=judged.counts(view),
-        sections=tuple(_sections(query, judged, pictured)),
+        sections=tuple(_sections(query, judged, outlined)),
         cut=None if view.cut is None else f"c{view.cut.id}",
         prefix_sha256=None if view.cut is None else view.cut.prefix_sha256,
         done=None if judged.compacted is None else _done(judged.compacted),
     )
 
 
+def write_observation(observation: Observation, wire: Wire | None) -> bytes:
+    """An observation as it is kept, with what was given of it (None: nothing)."""
+    own = {field.name: getattr(observation, field.name) for field in fields(observation)}
+    return orjson.dumps({**own, "wire": wire})
+
+
 def read_observation(body: bytes, measured: Measured | None) -> Observation | None:
     """An observation as it was kept, with what the provider counted since; None where another version of
     this program wrote it in other words."""
     kept = orjson.loads(body)
+    kept.pop("wire", None)
     try:
         kept["sections"] = tuple(
             Section(**(section | {"sources": tuple(section["sources"])})) for section in kept["sections"]
@@ -235,9 +242,9 @@ def _done(compacted: Compacted) -> Done:
     )
 
 
-def _sections(query: PrepareQuery, judged: Judged, pictured: Pictured) -> Iterator[Section]:
+def _sections(query: PrepareQuery, judged: Judged, outlined: Outline) -> Iterator[Section]:
     """The request's parts in order, with what each weighs; together they are the estimate."""
-    view, projection = judged.view, pictured.projection
+    view = judged.view
     if judged.preamble.tokens:
         yield Section(
             id="preamble",
@@ -249,21 +256,20 @@ def _sections(query: PrepareQuery, judged: Judged, pictured: Pictured) -> Iterat
             tokens=judged.preamble.tokens,
             preview=readable((query.system or "")[:PREVIEW_CHARACTERS]),
         )
-    history = lcm.history_size(projection.history)
-    if projection.history is not None:
-        yield from _before_the_tail(view, projection.history, pictured.quotes)
+    history = lcm.history_size(outlined.history)
+    if outlined.history is not None:
+        yield from _before_the_tail(view, outlined.history, outlined.quotes)
     tail = view.size - history
-    if projection.tail:
-        first, last = projection.tail[0], projection.tail[-1]
+    if outlined.first:
         yield Section(
             id="tail",
             label="Newest rows, word for word",
             kind="tail",
-            sources=(f"{first.ref}..{last.ref}",),
-            items=len(projection.tail),
+            sources=(f"e{outlined.first}..e{outlined.last}",),
+            items=view.tail_rows,
             bytes=tail.bytes,
             tokens=judged.estimate - judged.preamble.tokens - history.tokens,
-            preview=first.row.text[:PREVIEW_CHARACTERS],
+            preview=outlined.opening[:PREVIEW_CHARACTERS],
         )
 
 

@@ -1,7 +1,7 @@
-"""Pages of a projection: whole messages, as many as fit, or pieces of one that fits none.
+"""Pages of what a client is given: whole messages, as many as fit, or pieces of one that fits none.
 
-Pages joined in order are the projection. A later page names the cut and the leaf of the first, so it
-shows the same projection whatever came in between.
+Pages joined in order are the projection, or what a splice inserts into the one held. A later page names the
+cut and the leaf of the first (and of the held one), so it shows the same whatever came in between.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import cast, get_args
 
 from lcm_mcp.errors import BadCursor
-from lcm_mcp.projection.model import Message
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import Format, Receipt, Status
-from lcm_mcp.service.prepared import Fragment, Observation, Prepared, PreparedMessage
+from lcm_mcp.service.prepared import Fragment, Inserted, Observation, Prepared, PreparedMessage
+from lcm_mcp.service.splicing import Change, Piece
 from lcm_mcp.service.viewing import View
+from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
 
@@ -38,15 +39,25 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where a page starts: a message, and characters of its JSON that were given already."""
+    """Where a page starts: a place among the messages given, and characters of its JSON given already."""
 
     index: int = 0
     offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
+class HeldMark:
+    """The projection that a splice starts from, as a cursor holds it."""
+
+    cut: int
+    leaf: int
+    messages: int
+    renamed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Bookmark:
-    """What a cursor holds: the projection by its cut and leaf, and where to go on in it."""
+    """What a cursor holds: the projection by its cut and leaf, where to go on in it, and since when."""
 
     cut: int
     leaf: int
@@ -54,44 +65,32 @@ class Bookmark:
     status: Status
     estimate: int
     calibrated: int | None
+    held: HeldMark | None
 
 
 def read_cursor(cursor: str, session: Session, form: Format) -> Bookmark:
     """The bookmark in a cursor of this session and format. Raises BadCursor."""
-    cut, leaf, index, offset, status, estimate, calibrated = cursors.read(
-        cursor, _asked(session, form), int, int, int, int, str, int, int
-    )
-    numbers = (cut, leaf, index, offset, estimate, calibrated)
-    if status not in get_args(Status) or any(int(number) < 0 for number in numbers):
+    *read, status = cursors.read(cursor, _asked(session, form), *[int] * 10, str)
+    numbers = [int(number) for number in read]
+    if status not in get_args(Status) or any(number < 0 for number in numbers):
         raise BadCursor
-    start = Start(int(index), int(offset))
+    cut, leaf, index, offset, estimate, calibrated, *held = numbers
     return Bookmark(
-        int(cut), int(leaf), start, cast("Status", status), int(estimate), int(calibrated) or None
+        cut,
+        leaf,
+        Start(index, offset),
+        cast("Status", status),
+        estimate,
+        calibrated or None,
+        HeldMark(held[0], held[1], held[2], bool(held[3])) if held[1] else None,
     )
 
 
-def page(view: View, messages: Sequence[Message], start: Start, facts: Facts) -> Prepared:
-    """As many messages as fit into a page; one that fits none comes in fragments of its JSON."""
-    shown: list[PreparedMessage] = []
-    room = PAGE_BYTES
-    fragment: Fragment | None = None
-    following: Start | None = None
-    for index in range(start.index, len(messages)):
-        message = messages[index]
-        body = encode(dict(message.body))
-        if start.offset == 0 or index > start.index:
-            if len(body) <= room:
-                room -= len(body)
-                shown.append(PreparedMessage(dict(message.body), message.sources))
-                continue
-            if shown or len(body) <= PAGE_BYTES:
-                following = Start(index, 0)
-                break
-        fragment, following = _fragment(message, body, index, start)
-        break
-    if following is not None and following.index == len(messages):
-        following = None
-    receipt = facts.receipt
+def page(view: View, change: Change, start: Start, facts: Facts) -> Prepared:
+    """As many of the messages given as fit into a page; one that fits none comes in fragments of its JSON."""
+    shown, fragment, following = _fill(change.pieces, start)
+    receipt, given = facts.receipt, change.pieces[start.index :]
+    full = change.kind == "full"
     return Prepared(
         session=view.session.key,
         created=receipt is not None and receipt.created,
@@ -103,38 +102,72 @@ def page(view: View, messages: Sequence[Message], start: Start, facts: Facts) ->
         notes=facts.notes,
         estimated_input_tokens=facts.estimate,
         calibrated_input_tokens=facts.calibrated,
-        change="full",
+        change=change.kind,
+        omit=change.omit,
+        keep=change.keep,
+        keep_from=change.keep_from,
         format=facts.format,
-        first_message=start.index,
-        total_messages=len(messages),
-        messages=tuple(shown),
+        first_message=given[0].index if given else change.wire.messages,
+        total_messages=change.wire.messages,
+        messages=tuple(PreparedMessage(_body(piece), piece.message.sources) for piece in shown if full),
+        insert=tuple(
+            Inserted(piece.index, _body(piece), piece.message.sources) for piece in shown if not full
+        ),
         fragment=fragment,
-        next_cursor=None if following is None else _cursor(view, following, facts),
+        next_cursor=None if following is None else _cursor(view, change, following, facts),
+        cache_breakpoints=change.wire.cache_breakpoints if start == Start() else (),
         observation=facts.observation,
     )
 
 
-def _fragment(message: Message, body: bytes, index: int, start: Start) -> tuple[Fragment, Start]:
+def _fill(pieces: Sequence[Piece], start: Start) -> tuple[Sequence[Piece], Fragment | None, Start | None]:
+    """The messages of a page, or a fragment of one after them, and where the next page starts."""
+    shown: list[Piece] = []
+    room = PAGE_BYTES
+    for place in range(start.index, len(pieces)):
+        body = encode(_body(pieces[place]))
+        if start.offset == 0 or place > start.index:
+            if len(body) <= room:
+                room -= len(body)
+                shown.append(pieces[place])
+                continue
+            if shown or len(body) <= PAGE_BYTES:
+                return shown, None, Start(place, 0)
+        fragment, following = _fragment(pieces[place], body, place, start)
+        return shown, fragment, None if following.index == len(pieces) else following
+    return shown, None, None
+
+
+def _body(piece: Piece) -> dict[str, Json]:
+    return dict(piece.message.body)
+
+
+def _fragment(piece: Piece, body: bytes, place: int, start: Start) -> tuple[Fragment, Start]:
     text = body.decode()
-    offset = start.offset if index == start.index else 0
-    piece = text[offset : offset + PAGE_BYTES].encode()[:PAGE_BYTES].decode(errors="ignore")
-    end = offset + len(piece)
-    following = Start(index + 1, 0) if end >= len(text) else Start(index, end)
-    return Fragment(index, offset, len(text), piece, message.sources), following
+    offset = start.offset if place == start.index else 0
+    part = text[offset : offset + PAGE_BYTES].encode()[:PAGE_BYTES].decode(errors="ignore")
+    end = offset + len(part)
+    following = Start(place + 1, 0) if end >= len(text) else Start(place, end)
+    return Fragment(piece.index, offset, len(text), part, piece.message.sources), following
 
 
-def _cursor(view: View, following: Start, facts: Facts) -> str:
-    cut = 0 if view.cut is None else view.cut.id
+def _cursor(view: View, change: Change, following: Start, facts: Facts) -> str:
+    held = change.held
     return cursors.make(
         _asked(view.session, facts.format),
         (
-            cut,
+            view.cut_number,
             view.leaf,
             following.index,
             following.offset,
-            facts.status,
             facts.estimate,
             facts.calibrated or 0,
+            *(
+                (0, 0, 0, 0)
+                if held is None
+                else (held.view.cut_number, held.view.leaf, held.wire.messages, int(held.wire.renamed))
+            ),
+            facts.status,
         ),
     )
 

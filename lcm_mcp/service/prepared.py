@@ -94,9 +94,31 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True)
+class Wire:
+    """How a projection was given: in which form, in how many messages, and where cache marks go.
+
+    renamed: a call in it bears another id than the stored one.
+    """
+
+    format: Format
+    messages: int
+    renamed: bool
+    cache_breakpoints: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PreparedMessage:
     """One message in the asked format, with the addresses of the rows it shows (none for summaries)."""
 
+    message: dict[str, Json]
+    sources: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Inserted:
+    """A message as in PreparedMessage, and its place in the projection, counted from 0."""
+
+    index: int
     message: dict[str, Json]
     sources: tuple[str, ...]
 
@@ -117,7 +139,12 @@ class Fragment:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A page of the projection named by prepared, with what an append in the same call did."""
+    """A page of the projection named by prepared, with what an append in the same call did.
+
+    full: messages are the projection. Otherwise it is `keep` of the held messages after the first `omit`,
+    with those of insert put in at their places, in order; keep_from is the first row of what is kept.
+    cache_breakpoints are indexes in the projection, on the first page only.
+    """
 
     session: str
     created: bool
@@ -129,11 +156,16 @@ class Prepared:
     notes: tuple[str, ...]
     estimated_input_tokens: int
     calibrated_input_tokens: int | None
-    change: Literal["full"]
+    change: Literal["none", "splice", "full"]
+    omit: int
+    keep: int
+    keep_from: str | None
     format: Format
     first_message: int
     total_messages: int
     messages: tuple[PreparedMessage, ...]
+    insert: tuple[Inserted, ...]
     fragment: Fragment | None
     next_cursor: str | None
+    cache_breakpoints: tuple[int, ...]
     observation: Observation | None

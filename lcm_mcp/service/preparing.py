@@ -13,22 +13,22 @@ from functools import partial
 from typing import Literal
 
 import apsw
-import orjson
 
 from lcm_mcp.dag import observations
 from lcm_mcp.dag.observations import Observed
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.ids import SessionId
-from lcm_mcp.service.answers import Receipt, Strategy
+from lcm_mcp.service.answers import Format, Receipt, Strategy
 from lcm_mcp.service.compaction import Wanted, compact, settled
-from lcm_mcp.service.observing import Judged, observe, status_of
-from lcm_mcp.service.paging import Facts, Start, page, read_cursor
+from lcm_mcp.service.observing import Judged, observe, status_of, write_observation
+from lcm_mcp.service.paging import Bookmark, Facts, Start, page, read_cursor
 from lcm_mcp.service.passes import Compacted, Progress
-from lcm_mcp.service.prepared import Observation, Prepared
+from lcm_mcp.service.prepared import Observation, Prepared, Wire
 from lcm_mcp.service.requests import PrepareQuery, Usage
 from lcm_mcp.service.selecting import put_strategy
+from lcm_mcp.service.splicing import Asked, Change, Held, change_since, find_held
 from lcm_mcp.service.times import now_ms
-from lcm_mcp.service.viewing import View, named_view, picture, view_in_force
+from lcm_mcp.service.viewing import Outline, View, format_notes, named_view, outline, view_in_force
 from lcm_mcp.service.windows import (
     Window,
     WindowSource,
@@ -39,7 +39,7 @@ from lcm_mcp.service.windows import (
     ratio_in_force,
 )
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
-from lcm_mcp.service.writing import NOT_MEASURED, append, keep_usage
+from lcm_mcp.service.writing import NOT_MEASURED, Guard, append, keep_usage
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
 
@@ -73,7 +73,9 @@ async def force(work: Workplace, key: str | None, strategy: Strategy | None) -> 
         raise InvalidArgument(
             "strategy", f"that of session {session.key!r} is none", "Give rolling or lcm to compact it."
         )
-    query = PrepareQuery(session.key, strategy=strategy, compact="force", format="text", detail=True)
+    query = PrepareQuery(
+        session.key, strategy=strategy, compact="force", format="text", detail=True, given=False
+    )
     observation = (await prepare(work, query)).observation
     assert observation is not None
     return observation
@@ -83,7 +85,7 @@ async def _append(work: Workplace, query: PrepareQuery) -> Receipt:
     key = query.session or work.settings.session
     if key is None:
         raise InvalidArgument("session", "append needs one", "Name the session to append to.")
-    return await append(work, key, query.append)
+    return await append(work, key, query.append, Guard(query.after))
 
 
 async def _measured(work: Workplace, session: Session, usage: Usage) -> bool:
@@ -222,17 +224,28 @@ async def _answer(
     work: Workplace, query: PrepareQuery, judged: Judged, receipt: Receipt | None, notes: tuple[str, ...]
 ) -> Prepared:
     view = judged.view
-    pictured = await work.store.read(picture, view, query.format)
+    outlined, change, unheld = await work.store.read(_since, view, query)
     status, said = status_of(work.settings, query, judged)
-    notes = (*notes, *said, *pictured.notes)
-    observation = observe(query, judged, pictured, status, notes)
+    notes = (*notes, *unheld, *said, *format_notes(change.notes))
+    observation = observe(query, judged, outlined, status, notes)
     if query.keep:
         size = judged.preamble.size + view.size
-        seen = Observed(view.name, judged.model, size.bytes, size.beside_bytes, orjson.dumps(observation))
+        body = write_observation(observation, change.wire if query.given else None)
+        seen = Observed(view.name, judged.model, size.bytes, size.beside_bytes, body)
         await work.store.write(observations.keep, view.session.id, seen, now_ms())
     detail = observation if query.detail else None
     facts = Facts(query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail)
-    return page(view, pictured.messages, Start(), facts)
+    return page(view, change, Start(), facts)
+
+
+def _since(db: apsw.Connection, view: View, query: PrepareQuery) -> tuple[Outline, Change, tuple[str, ...]]:
+    """What the view is, what has changed since the one that the client holds, and why that is not gone by."""
+    session = view.session
+    asked = Asked(query.format, query.provider or session.provider, query.model or session.model)
+    held = None if query.have is None else find_held(db, view, query.have, asked)
+    if isinstance(held, str):
+        return outline(db, view), change_since(db, view, query.format, None), (held,)
+    return outline(db, view), change_since(db, view, query.format, held), ()
 
 
 async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prepared:
@@ -242,7 +255,16 @@ async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prep
         )
     session = await work.store.read(wanted_session, work, query.session)
     mark = read_cursor(cursor, session, query.format)
-    view = await work.store.read(named_view, session.id, mark.cut, mark.leaf)
-    pictured = await work.store.read(picture, view, query.format)
-    facts = Facts(query.format, mark.status, pictured.notes, mark.estimate, mark.calibrated)
-    return page(view, pictured.messages, mark.start, facts)
+    view, change = await work.store.read(_again, session, query.format, mark)
+    facts = Facts(query.format, mark.status, format_notes(change.notes), mark.estimate, mark.calibrated)
+    return page(view, change, mark.start, facts)
+
+
+def _again(db: apsw.Connection, session: Session, form: Format, mark: Bookmark) -> tuple[View, Change]:
+    """The change that a cursor goes on with."""
+    view = named_view(db, session.id, mark.cut, mark.leaf)
+    held = mark.held and Held(
+        named_view(db, session.id, mark.held.cut, mark.held.leaf),
+        Wire(form, mark.held.messages, mark.held.renamed, ()),
+    )
+    return view, change_since(db, view, form, held)

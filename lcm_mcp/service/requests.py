@@ -42,11 +42,14 @@ class PrepareQuery:
     """window_tokens and preamble_tokens are tokens; system and tools are the preamble itself, unstored.
 
     provider and model say whom the request is for, and stay so for the session until another is named.
-    keep false leaves no observation behind: somebody looks, no request is made.
+    after guards the append, have names the projection that the client holds. keep false leaves no observation
+    behind: somebody looks, no request is made. given false keeps one of a request that nobody is given.
     """
 
     session: str | None = None
     append: Sequence[object] = ()
+    after: str | None = None
+    have: str | None = None
     strategy: Strategy | None = None
     window_tokens: int | None = None
     preamble_tokens: int | None = None
@@ -60,4 +63,5 @@ class PrepareQuery:
     deadline_ms: int = 50_000
     detail: bool = False
     keep: bool = True
+    given: bool = True
     cursor: str | None = None

@@ -16,7 +16,7 @@ from lcm_mcp.dag.cuts import Cut
 from lcm_mcp.errors import BadCursor
 from lcm_mcp.ids import CutId, Seq, SessionId
 from lcm_mcp.projection.formats import render
-from lcm_mcp.projection.model import Message, Notes, Projection, TailRow
+from lcm_mcp.projection.model import Notes, Projection, Rendered, TailRow
 from lcm_mcp.service.answers import Format, Strategy
 from lcm_mcp.service.quoting import quote_blocks
 from lcm_mcp.service.showing import shown_history, shown_size
@@ -37,7 +37,17 @@ class View:
 
     @property
     def name(self) -> str:
-        return f"c{0 if self.cut is None else self.cut.id}.e{self.leaf}"
+        return f"c{self.cut_number}.e{self.leaf}"
+
+    @property
+    def cut_number(self) -> int:
+        """0 where there is no cut."""
+        return 0 if self.cut is None else self.cut.id
+
+    @property
+    def floor(self) -> Seq:
+        """No row before this one is in the tail."""
+        return Seq(1) if self.cut is None else self.cut.tail_from
 
     @property
     def tail_rows(self) -> int:
@@ -64,33 +74,48 @@ def named_view(db: apsw.Connection, session: SessionId, cut: int, leaf: int) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Pictured:
-    """A projection and its messages; notes say what the format could not show as it was.
+class Outline:
+    """What stands where in a projection, without its rows: history and quotes as they are shown, the tail
+    by its first and last row (0 where there is none) and the text it begins with."""
 
-    quotes are the quoted rows, as they stand in the history.
-    """
-
-    projection: Projection
-    messages: Sequence[Message]
+    history: str | None
     quotes: Sequence[str]
-    notes: tuple[str, ...]
+    first: Seq
+    last: Seq
+    opening: str
 
 
-def picture(db: apsw.Connection, view: View, form: Format) -> Pictured:
-    """The messages of a view, image bytes included."""
+def outline(db: apsw.Connection, view: View) -> Outline:
+    first = _first(Path(db, view.session.id, view.leaf), view) or Seq(0)
+    opening = store.read_row(db, view.session.id, first) if first else None
+    return Outline(
+        shown_history(db, view.session.id, view.cut),
+        [] if view.cut is None else quote_blocks(db, view.session.id, view.cut.quotes),
+        first,
+        view.leaf if first else Seq(0),
+        "" if opening is None else opening.text,
+    )
+
+
+def rendered(db: apsw.Connection, view: View, form: Format, start: Seq | None = None) -> Rendered:
+    """The messages of a view, image bytes included; or of its end, from a row on that begins a message."""
     path = Path(db, view.session.id, view.leaf)
-    first = path.after(Seq(0)) if view.cut is None else view.cut.tail_from
+    first = start or _first(path, view)
     segments = () if first is None else path.between(first, view.leaf)
     tail = [
         TailRow(f"e{row.seq}", row) for row in store.read_rows(db, view.session.id, segments, images=True)
     ]
-    projection = Projection(shown_history(db, view.session.id, view.cut), tail)
-    rendered = render(projection, form)
-    quotes = [] if view.cut is None else quote_blocks(db, view.session.id, view.cut.quotes)
-    return Pictured(projection, rendered.messages, quotes, _format_notes(rendered.notes))
+    if start is not None:
+        return render(Projection(None, tail, continues=True), form)
+    return render(Projection(shown_history(db, view.session.id, view.cut), tail), form)
 
 
-def _format_notes(notes: Notes) -> tuple[str, ...]:
+def _first(path: Path, view: View) -> Seq | None:
+    return path.after(Seq(0)) if view.cut is None else view.cut.tail_from
+
+
+def format_notes(notes: Notes) -> tuple[str, ...]:
+    """What the format could not show as it was, in words."""
     counted = (
         (notes.labelled_calls, "tool calls without a result in place are shown as labelled text"),
         (notes.labelled_results, "tool results without their call are shown as labelled text"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count, islice
+from itertools import chain, count, islice, takewhile
 from pathlib import Path
 
 import anyio.to_thread
@@ -28,8 +28,10 @@ from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.importers import FORMATS, Entry, Event, SessionFound, Tally, check_file, detect
 from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
+from lcm_mcp.transcript.store import Appended
 
 MAX_ENTRIES = 5000
 BATCH_EVENTS = 200
@@ -118,7 +120,7 @@ def _append(
         )
     done = store.append(db, session, entries, now)
     if done.added:
-        _check(db, session, guard)  # a refusal undoes the whole transaction
+        _check(db, session, guard, done)  # a refusal undoes the whole transaction
     return Receipt(
         session=session.key,
         created=found is None,
@@ -130,12 +132,21 @@ def _append(
     )
 
 
-def _check(db: apsw.Connection, session: Session, guard: Guard) -> None:
-    """Compare what the client believed with how the session ended before this append."""
+def _check(db: apsw.Connection, session: Session, guard: Guard, done: Appended) -> None:
+    """Compare what the client believed with how the session ended before this append.
+
+    Entries of this call that stood there already, right after the row it names, are the client's own.
+    """
     last = session.next_seq - 1
     if guard.expect_last_seq is not None and guard.expect_last_seq != last:
         raise AppendConflict(f"e{guard.expect_last_seq}", f"e{last}")
-    if guard.after is not None and _seq_of(db, session, guard.after) != session.leaf:
+    if guard.after is None:
+        return
+    believed = _seq_of(db, session, guard.after)
+    for seq in takewhile(set(done.duplicates).__contains__, done.refs):
+        if believed is not None and RowPath(db, session.id, seq).before(seq) == believed:
+            believed = seq
+    if believed != session.leaf:
         raise AppendConflict(guard.after, f"e{session.leaf}")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
-from lcm_mcp.service.prepared import Fragment, Prepared, PreparedMessage
+from lcm_mcp.service.prepared import Fragment, Inserted, Prepared, PreparedMessage
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
 from lcm_mcp.tools.observation import observation
@@ -28,6 +28,18 @@ class PrepareArguments(Arguments):
         default_factory=list[object],
         description="Entries to store first, as in lcm_append; an unknown session is created.",
     )
+    after: Annotated[
+        str | None,
+        Field(description="The last ref or entry_id you know; nothing is appended if the session moved on."),
+    ] = None
+    have: Annotated[
+        str | None,
+        Field(
+            max_length=200,
+            description="prepared of the request whose messages you hold, in this format: only what is new "
+            "is answered.",
+        ),
+    ] = None
     strategy: Annotated[
         Literal["rolling", "lcm", "none"] | None,
         Field(
@@ -85,7 +97,7 @@ async def _run(service: Service, arguments: PrepareArguments) -> Prepared:
     return await service.prepare(PrepareQuery(**given, usage=usage_of(arguments.usage)))
 
 
-def _message(index: int, message: PreparedMessage) -> str:
+def _message(index: int, message: PreparedMessage | Inserted) -> str:
     return f"[{index}] rows {listed(message.sources)}: {json_line(message.message)}"
 
 
@@ -111,7 +123,34 @@ def _appended(prepared: Prepared) -> str | None:
 def _messages(prepared: Prepared) -> list[str]:
     first = prepared.first_message
     lines = [_message(first + place, message) for place, message in enumerate(prepared.messages)]
+    lines += [_message(message.index, message) for message in prepared.insert]
     return lines if prepared.fragment is None else [*lines, _fragment(prepared.fragment)]
+
+
+def _change(prepared: Prepared) -> str:
+    """What to do with the messages, in words."""
+    whole = f"{count(prepared.total_messages, 'message')} in all as {prepared.format}"
+    match prepared.change:
+        case "none":
+            return f"Change none: the {prepared.keep} messages you hold are the request; {whole}."
+        case "splice":
+            kept = "" if prepared.keep_from is None else f" (rows {prepared.keep_from} on)"
+            return (
+                f"Change splice: of the messages you hold leave out the first {prepared.omit}, keep the next "
+                f"{prepared.keep}{kept} and no more, then put each one given here in at its [place], in this "
+                f"order; {whole}. {len(prepared.insert)} here, one a line:"
+            )
+        case "full":
+            return (
+                f"Change full: {whole}; {len(prepared.messages)} here from [{prepared.first_message}] on, "
+                "one a line:"
+            )
+
+
+def _marks(prepared: Prepared) -> str | None:
+    if not prepared.cache_breakpoints:
+        return None
+    return f"Cache breakpoints after messages {listed(f'[{n}]' for n in prepared.cache_breakpoints)}."
 
 
 def _page(prepared: Prepared, messages: Sequence[str]) -> str:
@@ -122,12 +161,12 @@ def _page(prepared: Prepared, messages: Sequence[str]) -> str:
     )
     return paragraph(
         f"Session {quoted(prepared.session)}, prepared {prepared.prepared}, status {prepared.status}, about "
-        f"{prepared.estimated_input_tokens} tokens{calibrated}, change {prepared.change}.",
+        f"{prepared.estimated_input_tokens} tokens{calibrated}.",
         *(f"Note: {plain(note)}" for note in prepared.notes),
         _appended(prepared),
-        f"{count(prepared.total_messages, 'message')} in all as {prepared.format}; "
-        f"{len(prepared.messages)} here from [{prepared.first_message}] on, one a line:",
+        _change(prepared),
         *messages,
+        _marks(prepared),
         None if prepared.observation is None else observation(prepared.observation),
         "These are all." if prepared.next_cursor is None else None,
     )

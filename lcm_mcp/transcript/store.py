@@ -287,6 +287,15 @@ def count_variants(db: apsw.Connection, session: SessionId, seq: Seq) -> int:
     return found
 
 
+def is_called(db: apsw.Connection, session: SessionId, call_id: str, first: Seq, before: Seq) -> bool:
+    """Whether a row from `first` on and before `before` makes a call of that id, on the path or off it."""
+    found: int | None = db.execute(
+        "SELECT 1 FROM call WHERE session = ? AND id = ? AND seq >= ? AND seq < ? LIMIT 1",
+        (session, _bindable(call_id), first, before),
+    ).get
+    return found is not None
+
+
 _ROWS = """SELECT row.seq, row.role, row.at, row.entry_id, row.message_id, row.text, text.body, payload.parts
     FROM row JOIN text ON text.id = row.text LEFT JOIN payload ON payload.text = row.text
     WHERE row.session = ? AND row.seq BETWEEN ? AND ? ORDER BY row.seq"""
