@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from histories import HUGE, a_call, entry, one_result
+from histories import HUGE, Entry, a_call, entry, one_result
 from holding import Holding, held_in_full, hold
 from turns import KEY, Writer, said, turn, turns, using, work
 
@@ -80,18 +80,20 @@ async def test_over_a_cut_the_tail_is_kept_behind_another_beginning(
         assert answer.keep_from == held.messages[answer.omit][1][0]
 
 
-async def test_ids_that_were_used_before_stay_unique(store_path: Path) -> None:
+def calling(call_id: str) -> list[Entry]:
+    return [said("user", "again", 50), entry("assistant", [a_call(call_id, {})]), one_result(call_id, 2)]
+
+
+@pytest.mark.parametrize(
+    "ids", [["a", "b", "a", "b"], ["a", "a", "a"], ["a", "b.c", "d", "b_c"], ["a_2", "a", "a"]]
+)
+async def test_ids_that_were_used_before_stay_unique(store_path: Path, ids: list[str]) -> None:
     """In Anthropic's form an id is new in its request, so what is spliced depends on what is kept."""
-    again = [said("user", "again", 50), entry("assistant", [a_call("c1", {})]), one_result("c1", 2)]
     async with using(store_path) as service:
-        held = await hold(service, asking(append=again, format="anthropic"))
-        for _ in range(3):
-            held = await next_turn(service, held, append=again, format="anthropic")
+        held = await hold(service, asking(append=turns(1, 1), format="anthropic"))
+        for call_id in [*ids, "e", "f"]:
+            held = await next_turn(service, held, append=calling(call_id), format="anthropic")
             assert held.answer.change == "splice"
-        odd = [said("user", "odd", 50), entry("assistant", [a_call("c.9", {})]), one_result("c.9", 2)]
-        held = await next_turn(service, held, append=odd, format="anthropic")
-        held = await next_turn(service, held, append=work(9, 100), format="anthropic")
-        assert "c1_4" in str(held.messages)
 
 
 async def test_a_row_that_shows_nothing_is_no_place_to_splice_at(store_path: Path) -> None:
