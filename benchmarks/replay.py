@@ -29,7 +29,7 @@ from lcm_mcp.projection.model import Message, Projection, TailRow
 from lcm_mcp.service import Service
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.tails import take_newest
-from lcm_mcp.service.viewing import named_view, picture
+from lcm_mcp.service.viewing import named_view, rendered
 from lcm_mcp.service.windows import Window, divide, preamble_of
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import BYTES_PER_TOKEN, PREAMBLE_TOKENS
@@ -177,7 +177,7 @@ async def _prepared(
     if page.next_cursor is not None:
         cut, leaf = page.prepared.removeprefix("c").split(".e")
         view = await service.work.store.read(named_view, session, int(cut), int(leaf))
-        shown = (await service.work.store.read(picture, view, FORMAT)).messages
+        shown = (await service.work.store.read(rendered, view, FORMAT)).messages
     return _request(shown, page.estimated_input_tokens, page.observation.cut, seconds)
 
 

@@ -192,12 +192,14 @@ def reaching(way: Way) -> Generator[str]:
         def do_POST(self) -> None:
             body = self.body()
             headers = {name: value for name, value in self.headers.items() if name.lower() != "host"}
-            self.close_connection = True
             try:
                 status, answer, kind = way.passed_on(body, headers)
             except OSError:  # between two servers
+                self.close_connection = True
                 return
-            if not way.is_lost(body, answer):
+            if way.is_lost(body, answer):
+                self.close_connection = True
+            else:
                 self.answer(status, answer, kind)
 
     way.start()

@@ -18,6 +18,7 @@ import pytest
 from connecting import answered
 from mcp import Client
 from played import Model, Way, playing, reaching
+from test_context_docs import MARKER, functions_of
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "docs" / "examples"
 QUESTIONS = [f"question {n} on the matter" for n in range(9)]
@@ -168,3 +169,10 @@ def test_a_session_made_of_what_another_showed_goes_its_own_way(loop: Loop, stor
     assert one[:2] == other[:2] == shared
     assert (kinds(one), kinds(other)) == (PLAIN * 2, PLAIN * 2)
     assert (one[2]["content"][0]["text"], other[2]["content"][0]["text"]) == (QUESTIONS[1], "another way")
+
+
+def test_every_statement_of_the_page_that_names_a_test_names_one_that_exists() -> None:
+    page = (EXAMPLES.parent / "agent-loops.md").read_text(encoding="utf-8")
+    markers = [(match[1], match[2]) for match in MARKER.finditer(page)]
+    assert len(markers) == page.count("<!--") > 10
+    assert [f"{file}::{name}" for file, name in markers if name not in functions_of(file)] == []

@@ -54,15 +54,6 @@ def test_fastmcp_finds_a_word_with_the_configuration_of_the_readme(configuration
     assert answer["is_error"] is False
 
 
-def test_the_example_of_an_agent_loop_runs_and_a_second_run_appends_nothing_twice(tmp_path: Path) -> None:
-    example, store = ROOT / "docs" / "examples" / "agent_loop.py", tmp_path / "lcm.sqlite"
-    done = _run(sys.executable, example, store, "What is a DAG?", "And a tree?")
-    assert done.stdout.splitlines() == ["I was sent 1 messages.", "I was sent 3 messages."], done.stderr
-    again = _run(sys.executable, example, store, "What is a DAG?", "And a tree?")
-    # Its questions are known by their entry_ids; nothing new was said, so the whole history is sent.
-    assert again.stdout.splitlines() == ["I was sent 4 messages."] * 2, again.stderr
-
-
 def test_fastmcp_fails_with_our_sentence_where_the_call_is_wrong(configuration: Path) -> None:
     done = _run(BESIDE_PYTHON / "fastmcp", "call", configuration, "lcm_expand", "id=e999")
     assert done.returncode == 1

@@ -17,7 +17,7 @@ from lcm_mcp.settings import KEYS, load_settings
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PAGE = (_ROOT / "docs" / "context.md").read_text(encoding="utf-8")
-_MARKER = re.compile(r"<!-- shown by (tests/\w+\.py)::(\w+) -->")
+MARKER = re.compile(r"<!-- shown by (tests/\w+\.py)::(\w+) -->")
 _SETTING = re.compile(r"`((?:rolling|lcm)\.\w+|strategy|pinnedRowsPercent)`(?: \((\w+)\))?")
 
 
@@ -49,7 +49,7 @@ def rows_of(heading: str) -> list[list[str]]:
 
 
 def test_every_marker_names_a_test_that_exists() -> None:
-    markers = [(match[1], match[2]) for match in _MARKER.finditer(_PAGE)]
+    markers = [(match[1], match[2]) for match in MARKER.finditer(_PAGE)]
     assert len(markers) > 50
     assert _PAGE.count("<!--") == len(markers)
     assert [f"{file}::{name}" for file, name in markers if name not in functions_of(file)] == []
@@ -57,7 +57,7 @@ def test_every_marker_names_a_test_that_exists() -> None:
 
 @pytest.mark.parametrize(("heading", "section"), list(sections()))
 def test_every_statement_is_shown_by_a_test(heading: str, section: str) -> None:
-    assert [said for said in statements(section) if _MARKER.search(said) is None] == [], heading
+    assert [said for said in statements(section) if MARKER.search(said) is None] == [], heading
 
 
 def test_every_setting_is_named_with_its_default() -> None:
