@@ -162,11 +162,12 @@ Dump = dict[str, list[tuple[object, ...]]]
 
 
 async def dump(service: Service) -> Dump:
-    """Every table but observations, leases and what is derived from the texts for searching, row by row."""
+    """Every table but observations, leases, what is noted of followed files, and the search index."""
     return await service.work.store.read(_dump)
 
 
 def _dump(db: apsw.Connection) -> Dump:
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    kept = [name for name in names if not name.startswith(("observation", "lease", "gram", "sqlite_"))]
+    passing = ("observation", "lease", "followed", "gram", "sqlite_")
+    kept = [name for name in names if not name.startswith(passing) or name.startswith("followed_")]
     return {name: list(db.execute(f'SELECT * FROM "{name}"')) for name in kept}

@@ -11,6 +11,7 @@ from stores import database, serving
 from lcm_mcp.service.requests import PrepareQuery
 
 _BACK_TO_FIRST = (
+    *(f"DROP TABLE followed{what}" for what in ("_session", "", "_line", "_folder")),
     "DROP TABLE gram",
     "DROP TABLE gram_instance",
     "DROP TABLE gram_state",

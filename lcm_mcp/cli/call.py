@@ -37,8 +37,15 @@ class Call:
         return load_settings({"db": self.db, "session": self.session, **overrides})
 
     def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
-        """Open the store that the settings name, do the work, close it whatever happens."""
-        return run_on(self.settings(), work)
+        """Open the store that the settings name, do the work, close it whatever happens.
+
+        What followed files have left to read is said on stderr.
+        """
+        answer = run_on(self.settings(), work)
+        behind = getattr(answer, "behind", None)
+        if behind is not None and not self.quiet:
+            click.echo(behind, err=True)
+        return answer
 
 
 pass_call = click.make_pass_decorator(Call, ensure=True)

@@ -33,6 +33,7 @@ class Dag:
     nodes: tuple[NodeLine, ...]
     children: dict[str, tuple[str, ...]]
     note: str | None
+    behind: str | None = None
 
     def roots(self) -> list[NodeLine]:
         """Nodes under no other, in the order of the rows they cover."""
@@ -46,7 +47,7 @@ def _first_row(node: NodeLine) -> int:
 
 async def read_dag(service: Service, session: str | None) -> Dag:
     page = await service.list_nodes(session=session, limit=_PAGE)
-    nodes, note = list(page.nodes), page.note
+    nodes, note, behind = list(page.nodes), page.note, page.behind
     while page.next_cursor is not None:
         page = await service.list_nodes(session=session, limit=_PAGE, cursor=page.next_cursor)
         nodes += page.nodes
@@ -55,7 +56,7 @@ async def read_dag(service: Service, session: str | None) -> Dag:
         if node.depth > 0:
             described = (await service.describe(node.id, session)).node
             children[node.id] = () if described is None else described.children
-    return Dag(page.session, tuple(nodes), children, note)
+    return Dag(page.session, tuple(nodes), children, note, behind)
 
 
 @click.command("dag")

@@ -35,6 +35,7 @@ class _Wish:
     format: str
     session: str | None
     fold: bool
+    follow: bool
     shown: bool
 
 
@@ -49,21 +50,25 @@ class _Wish:
     help="auto looks into each file.",
 )
 @click.option("--no-fold", is_flag=True, help="Store the conversation only; make no summaries of it.")
+@click.option("--no-follow", is_flag=True, help="Read the files now, and not again when they grow.")
 @json_option
 @shared_options
 @pass_call
-def import_command(call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, as_json: bool) -> None:
-    """Read transcript files into the store.
+def import_command(
+    call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, no_follow: bool, as_json: bool
+) -> None:
+    """Read transcript files into the store, and follow them.
 
     A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds
-    what is new.
+    what is new, by itself as soon as something is read from the store.
     """
     shown = not (as_json or call.quiet)
     files = [file for path in paths for file in _files(path)]
     settings = call.settings(foldImports=False if no_fold else None)
     # A session is what --session says; LCM_SESSION is for reading and must not pour all files into one.
-    wish = _Wish(form, call.session, settings.fold_imports, shown)
-    outcomes, refused = run_on(settings, lambda service: _import_all(service, files, wish))
+    wish = _Wish(form, call.session, settings.fold_imports, not no_follow, shown)
+    folders = [path for path in paths if path.is_dir()]
+    outcomes, refused = run_on(settings, lambda service: _import_all(service, files, folders, wish))
     if as_json:
         print_json({"files": outcomes, "refused": [str(error) for error in refused]})
     if not files:
@@ -80,20 +85,24 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 async def _import_all(
-    service: Service, files: list[Path], wish: _Wish
+    service: Service, files: list[Path], folders: list[Path], wish: _Wish
 ) -> tuple[list[ImportOutcome], list[ImportRefused]]:
     outcomes: list[ImportOutcome] = []
     refused: list[ImportRefused] = []
     for file in files:
         with progress(one_line(file.name), wish.shown) as on_rows:
             try:
-                outcome = await service.import_file(file, wish.format, wish.session, wish.fold, on_rows)
+                outcome = await service.import_file(
+                    file, wish.format, wish.session, wish.fold, on_rows, wish.follow
+                )
             except ImportRefused as error:
                 refused.append(error)
                 continue
         outcomes.append(outcome)
         if wish.shown:
             show_outcome(console(), outcome)
+    for folder in folders if wish.follow else ():
+        await service.follow_folder(folder, wish.format, wish.session, wish.fold)
     with progress("index, texts left", wish.shown) as on_left:
         await service.index(on_left)
     return outcomes, refused

@@ -2,7 +2,7 @@
 
 Everything a tool or a command does is a method here; wiring happens only here. Wrong input is refused
 with an LcmError before anything is written, and a read writes nothing (a preparation keeps its
-observation).
+observation). Before a read followed files are read on; `behind` says if that did not come to its end.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import anyio
 from lcm_mcp.service import (
     doctoring,
     expanding,
+    following,
+    importing,
     indexing,
     pinning,
     preparing,
@@ -47,6 +49,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.extractive import Extractive
+from lcm_mcp.transcript.followed import Wish
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,9 @@ class Service:
 
         Without project those of this folder where it has any, with "*" those of the whole store.
         """
-        return await self.work.store.read(reading.list_sessions, self.work, query, project, limit, cursor)
+        behind = await following.catch_up(self.work, None, project)
+        page = await self.work.store.read(reading.list_sessions, self.work, query, project, limit, cursor)
+        return replace(page, behind=behind)
 
     async def list_nodes(
         self,
@@ -110,17 +115,22 @@ class Service:
         cursor: str | None = None,
     ) -> NodePage:
         """Every stored summary of a session, oldest first."""
-        return await self.work.store.read(
+        behind = await self._catch_up(session)
+        page = await self.work.store.read(
             reading.list_nodes, self.work, session, depth, frontier_only, limit, cursor
         )
+        return replace(page, behind=behind)
 
     async def grep(self, query: GrepQuery) -> HitPage:
         """Rows and summaries that hold a pattern."""
-        return await self.work.store.read(searching.grep, self.work, query)
+        named = query.session if query.node is None else following.session_in(query.node, query.session)
+        behind = await following.catch_up(self.work, named)
+        return replace(await self.work.store.read(searching.grep, self.work, query), behind=behind)
 
     async def describe(self, id: str, session: str | None = None) -> Description:
         """What a node or a row is."""
-        return await self.work.store.read(reading.describe, self.work, id, session)
+        behind = await self._catch_up(following.session_in(id, session))
+        return replace(await self.work.store.read(reading.describe, self.work, id, session), behind=behind)
 
     async def expand(
         self,
@@ -131,9 +141,11 @@ class Service:
         cursor: str | None = None,
     ) -> Expansion:
         """The original rows of a node, a row or a range, a page of max_bytes at a time."""
-        return await self.work.store.read(
+        behind = await self._catch_up(following.session_in(id, session))
+        page = await self.work.store.read(
             expanding.expand, self.work, id, session, max_bytes, include_payload, cursor
         )
+        return replace(page, behind=behind)
 
     async def append(
         self,
@@ -155,7 +167,11 @@ class Service:
 
     async def prepare(self, query: PrepareQuery) -> Prepared:
         """The request view of a session, compacted if it is time."""
-        return await preparing.prepare(self.work, query)
+        if query.cursor is not None:  # a further page is of the projection that the first one named
+            return await preparing.prepare(self.work, query)
+        behind = await self._catch_up(query.session)
+        prepared = await preparing.prepare(self.work, query)
+        return prepared if behind is None else replace(prepared, notes=(*prepared.notes, behind))
 
     async def compact(self, session: str | None = None, strategy: Strategy | None = None) -> Observation:
         """Compact a session now, and say what was done; strategy selects it for the session."""
@@ -167,6 +183,7 @@ class Service:
 
     async def last_observation(self, session: str | None = None) -> Observation | None:
         """What the session's last preparation showed, with what its provider counted since."""
+        await self._catch_up(session)
         return await self.work.store.read(reading.last_observation, self.work, session)
 
     async def import_file(
@@ -176,14 +193,24 @@ class Service:
         session: str | None = None,
         fold: bool = True,
         on_rows: Callable[[int], None] | None = None,
+        follow: bool = True,
     ) -> ImportOutcome:
-        """Read a transcript file; on_rows is told the rows stored so far."""
-        return await writing.import_file(self.work, path, format, session, fold, on_rows)
+        """Read a transcript file, and follow it from then on; on_rows is told the rows stored so far."""
+        return await importing.import_file(self.work, path, format, session, fold, on_rows, follow)
+
+    async def follow_folder(self, path: Path, format: str, session: str | None, fold: bool) -> None:
+        """Follow the transcripts that appear in a folder, imported as its files were."""
+        await following.follow_folder(self.work, path, Wish(format, session or "", fold))
 
     async def stats(self, session: str | None = None) -> Stats:
         """The figures of a session, or with "*" of the whole store."""
+        await self._catch_up(session)
         return await statistics.measure(self.work, session)
 
     async def doctor(self) -> Diagnosis:
         """Whether the store is sound, and the settings in force."""
         return await doctoring.diagnose(self.work)
+
+    async def _catch_up(self, session: str | None) -> str | None:
+        """Take in what followed files have grown by before a read of that session, or of the one it means."""
+        return await following.catch_up(self.work, session or self.work.settings.session)

@@ -2,7 +2,7 @@
 
 Addresses, times (ISO 8601, UTC) and cursors are strings here, ready to be shown; sizes are tokens
 by our own estimate unless the name says bytes or characters. Every field is present in every answer;
-what does not apply is null.
+what does not apply is null. behind tells of followed files that have more to read.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ class SessionPage:
     total: int
     next_cursor: str | None
     note: str | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class NodePage:
     leaf: str | None
     next_cursor: str | None
     note: str | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class HitPage:
     reason: str | None
     searched: str
     next_cursor: str | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,7 @@ class Description:
     session: str
     node: NodeDescription | None
     row: RowDescription | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,7 @@ class Expansion:
     id: str
     rows: tuple[ExpandedRow, ...]
     next_cursor: str | None
+    behind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

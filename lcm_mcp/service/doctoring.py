@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import shutil
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import islice, pairwise
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
+from lcm_mcp.service.following import following_state
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
@@ -41,6 +42,7 @@ async def diagnose(work: Workplace) -> Diagnosis:
             checks.append(await work.store.read(look))
         except StoreError as error:
             checks.append(Check(name, False, str(error)))
+    checks.append(await _followed(work))
     checks.append(await _writes(work))
     settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
     return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
@@ -129,6 +131,25 @@ def _index(db: apsw.Connection) -> Check:
     """How far the search index is; what it lacks is read by every search, so this is no fault."""
     left = index.unindexed(db)
     return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
+
+
+async def _followed(work: Workplace) -> Check:
+    """Which followed files are gone, which loses nothing, and what is wrong with others."""
+    try:
+        state = await following_state(work)
+    except StoreError as error:
+        return Check("following", False, str(error))
+    said = [f"{state.files} files are followed" if state.files != 1 else "1 file is followed"]
+    if state.gone:
+        said.append(f"{len(state.gone)} gone, with nothing lost: {_named(state.gone)}")
+    if state.wrong:
+        wrong = [f"{path.name}: {trouble}" for path, trouble in state.wrong]
+        said.append(f"{len(wrong)} with trouble: {_named(wrong)}")
+    return Check("following", not state.unreadable, "; ".join(said))
+
+
+def _named(items: Sequence[object]) -> str:
+    return ", ".join(map(str, items[:3])) + (" and more" if len(items) > 3 else "")
 
 
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (

@@ -13,7 +13,7 @@ from lcm_mcp.dag.plan import ROOM_NODES, Policy
 from lcm_mcp.ids import SessionId
 from lcm_mcp.service.answers import Folded
 from lcm_mcp.service.folding import Goal, fold
-from lcm_mcp.service.passes import Progress
+from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import LcmSettings
 from lcm_mcp.transcript import sessions
@@ -37,8 +37,7 @@ async def fold_memory(work: Workplace, session: SessionId) -> Folded | None:
     if newest is None:
         return None
     progress = Progress()
-    policy = memory_policy(work.settings.lcm)
-    await fold(work, Goal(session, newest.first, policy, time.monotonic() + MEMORY_S), progress)
+    await _fold(work, session, newest, progress, time.monotonic() + MEMORY_S)
     if not progress.leaves:
         return None
     return Folded(
@@ -47,6 +46,22 @@ async def fold_memory(work: Workplace, session: SessionId) -> Folded | None:
         source_tokens=sum(node.source_tokens for node in progress.leaves),
         summary_tokens=sum(node.tokens for node in progress.leaves),
     )
+
+
+async def fold_beside(work: Workplace, session: SessionId, progress: Progress, deadline: float) -> Compacted:
+    """The same as a pass beside the requests, for a session that has grown."""
+    began = time.monotonic()
+    newest = await work.store.read(_newest_unit, session)
+    if work.settings.fold_imports and newest is not None:
+        await _fold(work, session, newest, progress, deadline)
+    return Compacted(None, progress, time.monotonic() - began)
+
+
+async def _fold(
+    work: Workplace, session: SessionId, newest: Span, progress: Progress, deadline: float
+) -> None:
+    policy = memory_policy(work.settings.lcm)
+    await fold(work, Goal(session, newest.first, policy, deadline), progress)
 
 
 def _newest_unit(db: apsw.Connection, session: SessionId) -> Span | None:

@@ -27,6 +27,7 @@ from lcm_mcp.service.workplace import (
     Cover,
     Workplace,
     addressed,
+    default_session,
     existing_node,
     named_session,
     parse_node,
@@ -123,7 +124,7 @@ def _matcher(pattern: str, query: GrepQuery) -> Matcher:
 def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
     if query.node is not None:
         return _inside_node(db, work, query, query.node)
-    key = query.session or work.settings.session
+    key = query.session
     if key not in (None, EVERYWHERE):
         return _one_session(named_session(db, key))
     everything = list(sessions.every(db, None))
@@ -132,10 +133,10 @@ def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
     found = [session for session in everything if session.project == work.project]
     if key == EVERYWHERE or not found:
         remark = "" if found else "; none belongs to this folder"
-        return _many_sessions("the whole store", everything, remark)
+        return _many_sessions(db, work, "the whole store", everything, remark)
     others = len(everything) - len(found)
     remark = f'; {others} elsewhere, searched with session "{EVERYWHERE}"' if others else ""
-    return _many_sessions(f"project {work.project}", found, remark)
+    return _many_sessions(db, work, f"project {work.project}", found, remark)
 
 
 def _one_session(session: Session) -> _Place:
@@ -144,10 +145,14 @@ def _one_session(session: Session) -> _Place:
     )
 
 
-def _many_sessions(name: str, found: Sequence[Session], remark: str) -> _Place:
+def _many_sessions(
+    db: apsw.Connection, work: Workplace, name: str, found: Sequence[Session], remark: str
+) -> _Place:
     where = f"{name} (sessions: {len(found)}{remark})"
     scope = Scope({session.id: session.leaf for session in found})
-    return _Place(name, where, found, scope, len(found) > 1)
+    # An address may be short only where a read without a session means the very one that was searched.
+    full = len(found) > 1 or default_session(db, work) != found[0].id
+    return _Place(name, where, found, scope, full)
 
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> _Place:
@@ -159,7 +164,8 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
     below = dag.with_descendants(db, session.id, found.id)
     where = f"node #{found.id} of session {session.key}"
     scope = Scope({session.id: session.leaf}, rows, below)
-    return _Place(f"s{session.id}/#{found.id}", where, [session], scope, False)
+    named = parse_node(node).session is not None
+    return _Place(f"s{session.id}/#{found.id}", where, [session], scope, named)
 
 
 def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:

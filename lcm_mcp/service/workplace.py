@@ -1,7 +1,7 @@
 """What every use case stands on, and the rules for which session and which thing a call means.
 
-Reads without a session take the configured one, else the one last active in this project, else in the
-whole store; every answer names the one it used. Nothing here writes.
+Reads without a session take the configured one, else the main one last active in this project, else in the
+whole store (a search takes the whole project); every answer names what it used. Nothing here writes.
 """
 
 from __future__ import annotations
@@ -75,6 +75,14 @@ def wanted_session(db: apsw.Connection, work: Workplace, key: str | None) -> Ses
     if found is None:
         raise NoSession
     return found
+
+
+def default_session(db: apsw.Connection, work: Workplace) -> SessionId | None:
+    """The session that reads mean when they name none; None where there is none."""
+    try:
+        return wanted_session(db, work, None).id
+    except (NoSession, UnknownSession):
+        return None
 
 
 def named_session(db: apsw.Connection, name: str) -> Session:

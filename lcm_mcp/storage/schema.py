@@ -156,7 +156,39 @@ _INDEX: tuple[str, ...] = (
     "CREATE INDEX node_by_anchor ON node(anchor, id, session)",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX)
+_FOLLOWED: tuple[str, ...] = (
+    # A transcript file that is read on. offset and line: what was taken in, in complete lines; memory: what
+    # the format's reader keeps of them; prefix: a digest of them. size, mtime and identity are the file's
+    # when it was last read to its end; size is -1 while there is more. session is the key it was imported
+    # under, '' for the file's own. version counts how often the file was written anew; source tells files
+    # of one session apart whose entries have no ids.
+    """CREATE TABLE followed(
+        id INTEGER PRIMARY KEY,
+        path TEXT NOT NULL, session TEXT NOT NULL,
+        format TEXT NOT NULL, fold INTEGER NOT NULL,
+        source INTEGER NOT NULL DEFAULT 0, version INTEGER NOT NULL DEFAULT 1,
+        offset INTEGER NOT NULL DEFAULT 0, line INTEGER NOT NULL DEFAULT 0,
+        memory BLOB, prefix BLOB NOT NULL DEFAULT x'',
+        size INTEGER NOT NULL DEFAULT -1, mtime INTEGER NOT NULL DEFAULT 0, identity TEXT NOT NULL DEFAULT '',
+        trouble TEXT,
+        UNIQUE(path, session)) STRICT""",
+    """CREATE TABLE followed_session(
+        session INTEGER NOT NULL REFERENCES session(id), file INTEGER NOT NULL REFERENCES followed(id),
+        PRIMARY KEY(session, file)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX followed_session_by_file ON followed_session(file)",
+    # Entries without an id of their own: by content, the last version of the file that had it, and its place.
+    """CREATE TABLE followed_line(
+        session INTEGER NOT NULL, source INTEGER NOT NULL, digest BLOB NOT NULL,
+        version INTEGER NOT NULL, ordinal INTEGER NOT NULL, entry_id TEXT NOT NULL,
+        PRIMARY KEY(session, source, digest, version, ordinal)) STRICT, WITHOUT ROWID""",
+    # Every folder below one that was imported; mtime is that of its last look, 0 for not yet.
+    """CREATE TABLE followed_folder(
+        path TEXT NOT NULL, session TEXT NOT NULL,
+        format TEXT NOT NULL, fold INTEGER NOT NULL, mtime INTEGER NOT NULL DEFAULT 0,
+        PRIMARY KEY(path, session)) STRICT, WITHOUT ROWID""",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

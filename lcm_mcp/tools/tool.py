@@ -17,7 +17,7 @@ import orjson
 from lcm_mcp.errors import LcmError
 from lcm_mcp.tools.arguments import Arguments, input_schema, parse
 from lcm_mcp.tools.schema import answer_schema
-from lcm_mcp.tools.text import sound, written
+from lcm_mcp.tools.text import paragraph, sound, written
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -135,7 +135,7 @@ class Tool(Generic[A, R]):
         return arguments.model_copy(update={name: smaller}) if smaller < now else None
 
     def _text(self, asked: A, answer: R, render: Callable[[R], str]) -> str:
-        text = sound(render(answer))
+        text = sound(paragraph(render(answer), getattr(answer, "behind", None)))
         cursor: str | None = getattr(answer, "next_cursor", None)
         return text if cursor is None else f"{text}\n{self._next_call(asked, answer, cursor)}"
 

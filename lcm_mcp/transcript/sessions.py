@@ -77,10 +77,10 @@ def find_by_native(db: apsw.Connection, source: str, native_id: str) -> Session 
 def last_active(db: apsw.Connection, project: str | None) -> Session | None:
     """The main session with the newest row: of the project where it has one, else of the whole store."""
     if project is not None:
-        found = _one(db, "project = ? AND parent IS NULL ORDER BY active_at DESC, id DESC", (project,))
+        found = _one(db, "project = ? AND link IS NOT 'child' ORDER BY active_at DESC, id DESC", (project,))
         if found is not None:
             return found
-    return _one(db, "parent IS NULL ORDER BY active_at DESC, id DESC", ())
+    return _one(db, "link IS NOT 'child' ORDER BY active_at DESC, id DESC", ())
 
 
 def create(db: apsw.Connection, new: NewSession, now: int) -> Session:

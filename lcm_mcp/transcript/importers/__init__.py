@@ -17,12 +17,14 @@ from pathlib import Path
 from lcm_mcp.errors import ImportRefused
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers import claude_code, neutral
-from lcm_mcp.transcript.importers.jsonl import Object, read_objects
+from lcm_mcp.transcript.importers.jsonl import Object, Readable, read_objects
 from lcm_mcp.transcript.importers.report import (
     Entry,
     Event,
     ImportReport,
+    Mark,
     Other,
+    Resume,
     SessionFound,
     Tally,
     Trouble,
@@ -35,7 +37,9 @@ __all__ = [
     "Event",
     "Format",
     "ImportReport",
+    "Mark",
     "Other",
+    "Resume",
     "SessionFound",
     "Tally",
     "Trouble",
@@ -47,16 +51,18 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format: its reader (path, session key of the caller's choice or None), and its mark."""
+    """A format: its reader (path, session key of the caller's choice or None), the same of an open file from
+    where it was left, and its mark."""
 
     name: str
     read: Callable[[Path, str | None], Iterator[Event]]
+    follow: Callable[[Path, Readable, str | None, Resume], Iterator[Event | Mark]]
     is_line: Callable[[Block], bool]
 
 
 FORMATS: dict[str, Format] = {
-    "claude-code": Format("claude-code", claude_code.read, claude_code.is_line),
-    "neutral": Format("neutral", neutral.read, neutral.is_line),
+    "claude-code": Format("claude-code", claude_code.read, claude_code.follow, claude_code.is_line),
+    "neutral": Format("neutral", neutral.read, neutral.follow, neutral.is_line),
 }
 
 _HEAD_BYTES = 4096

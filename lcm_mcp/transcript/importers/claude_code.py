@@ -12,14 +12,26 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 from lcm_mcp.transcript.blocks import Block, parse_content
 from lcm_mcp.transcript.entries import read_instant
-from lcm_mcp.transcript.importers.jsonl import BadLine, Object, read_objects
-from lcm_mcp.transcript.importers.report import Entry, Event, Other, SessionFound, Trouble
-from lcm_mcp.transcript.model import Draft, Json, Opaque, Part, Role, Text, ToolCall
+from lcm_mcp.transcript.importers.jsonl import BadLine, LineEnd, Object, Readable, read_lines, read_objects
+from lcm_mcp.transcript.importers.report import (
+    FROM_START,
+    Entry,
+    Event,
+    Mark,
+    Other,
+    Resume,
+    SessionFound,
+    Trouble,
+    without_marks,
+)
+from lcm_mcp.transcript.model import Draft, Json, JsonObject, Opaque, Part, Role, Text, ToolCall
 
 TITLE_CHARACTERS = 80
 _MESSAGE_TYPES = ("user", "assistant")
@@ -36,9 +48,20 @@ def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
     The title comes from the first lines: a summary of one of them, else what the user first wrote.
     Raises OSError.
     """
-    reading = _Reading(path.stem, session_key, _title(path))
-    for found in read_objects(path):
+    with path.open("rb") as file:
+        yield from without_marks(follow(path, file, session_key))
+
+
+def follow(
+    path: Path, file: Readable, session_key: str | None = None, resume: Resume = FROM_START
+) -> Iterator[Event | Mark]:
+    """The same of an open file from where it was left, with a Mark after each line."""
+    reading = _Reading(path, session_key)
+    reading.remember(resume.memory)
+    for found in read_lines(file, resume.place):
         match found:
+            case LineEnd(place):
+                yield Mark(place, reading.memory)
             case BadLine():
                 kind = "unfinished" if found.unfinished else "bad"
                 yield Trouble(found.line, found.problem, kind)
@@ -59,28 +82,50 @@ def is_line(value: Block) -> bool:
     return kind in ("system", "progress") and "parentUuid" in value
 
 
-@dataclass(frozen=True, slots=True)
-class _Sidechain:
-    """A subagent's conversation inside the file; `main` is the session that started it."""
-
-    key: str
-    main: str
-
-
 @dataclass(slots=True)
 class _Reading:
-    """What has to be remembered of earlier lines: keys, sidechains by uuid, and open Task calls."""
+    """What has to be remembered of earlier lines: keys, sidechains by uuid, and open Task calls.
 
-    stem: str
+    openers knows a prompt by its digest; named are the sessions spoken of in this reading.
+    """
+
+    path: Path
     wanted_key: str | None
-    title: str | None
     main_key: str | None = None
     main_found: bool = False
     last_main_id: str | None = None
-    by_uuid: dict[str, _Sidechain] = field(default_factory=dict[str, _Sidechain])
-    by_agent: dict[str, _Sidechain] = field(default_factory=dict[str, _Sidechain])
+    by_uuid: dict[str, str] = field(default_factory=dict[str, str])
+    by_agent: dict[str, str] = field(default_factory=dict[str, str])
     taken: set[str] = field(default_factory=set[str])
     openers: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    named: set[str] = field(default_factory=set[str])
+
+    def memory(self) -> dict[str, Json]:
+        """All of it but what a reading begins with."""
+        rows: dict[str, Json] = {}
+        for uuid, key in self.by_uuid.items():
+            cast("list[Json]", rows.setdefault(key, [])).append(uuid)
+        return {
+            "main": self.main_key,
+            "found": self.main_found,
+            "last": self.last_main_id,
+            "sidechains": rows,
+            "agents": dict(self.by_agent),
+            "openers": {prompt: list(ids) for prompt, ids in self.openers.items() if ids},
+        }
+
+    def remember(self, memory: JsonObject) -> None:
+        """Go on from what another reading of the same file remembered."""
+        if not memory:
+            return
+        self.main_key, self.last_main_id = _text_of(memory, "main"), _text_of(memory, "last")
+        self.main_found = memory["found"] is True
+        rows = cast("dict[str, list[str]]", memory["sidechains"])
+        self.by_uuid = {uuid: key for key, uuids in rows.items() for uuid in uuids}
+        self.by_agent = dict(cast("dict[str, str]", memory["agents"]))
+        self.taken = {*rows, *self.by_agent.values()}
+        for prompt, ids in cast("dict[str, list[str]]", memory["openers"]).items():
+            self.openers[prompt].extend(ids)
 
     def events(self, found: Object) -> Iterator[Event]:
         value = found.value
@@ -89,58 +134,67 @@ class _Reading:
             yield Other(kind if isinstance(kind, str) else "unknown", found.line)
             return
         draft = _draft(value, found)
+        entry_id = draft.entry_id or ""
+        ordinal = None if _text_of(value, "uuid") else found.line
         if self.main_key is None:
-            self.main_key = self.wanted_key or _text_of(value, "sessionId") or self.stem
+            self.main_key = self.wanted_key or _text_of(value, "sessionId") or self.path.stem
         if value.get("isSidechain") is True:
-            yield from self._sidechain_events(value, draft, found.line)
+            key = self._known_sidechain(value)
+            if key is None:
+                key = self._new_sidechain(value, entry_id)
+                yield self._sidechain_found(key, self.main_key, value, draft)
+            elif key not in self.named:
+                yield SessionFound(key, None, None, self.main_key)
+            self.by_uuid[entry_id] = key
         else:
-            yield from self._main_events(value, draft, found.line, self.main_key)
+            key = self.main_key
+            if key not in self.named:
+                known = SessionFound(key, None, None) if self.main_found else None
+                yield known or self._main_found(key, value, draft)
+            self._note_main(draft, entry_id)
+        self.named.add(key)
+        yield Entry(key, draft, found.line, ordinal)
 
-    def _main_events(self, value: Block, draft: Draft, line: int, key: str) -> Iterator[Event]:
-        if not self.main_found:
-            self.main_found = True
-            title = self.title or title_of(_plain_text(draft.parts))
-            yield SessionFound(key, title, _text_of(value, "cwd"))
-        self.last_main_id = draft.entry_id
+    def _main_found(self, key: str, value: Block, draft: Draft) -> SessionFound:
+        self.main_found = True
+        title = _title(self.path) or title_of(_plain_text(draft.parts))
+        return SessionFound(key, title, _text_of(value, "cwd"))
+
+    def _note_main(self, draft: Draft, entry_id: str) -> None:
+        self.last_main_id = entry_id
         for part in draft.parts:
             prompt = _subagent_prompt(part)
-            if prompt and draft.entry_id is not None:
-                self.openers[prompt].append(draft.entry_id)
-        yield Entry(key, draft, line)
+            if prompt:
+                self.openers[_digest(prompt)].append(entry_id)
 
-    def _sidechain_events(self, value: Block, draft: Draft, line: int) -> Iterator[Event]:
-        sidechain = self._known_sidechain(value)
-        if sidechain is None:
-            sidechain = self._new_sidechain(value, draft)
-            text = _plain_text(draft.parts)
-            opener = self._opener(text)
-            yield SessionFound(sidechain.key, title_of(text), _text_of(value, "cwd"), sidechain.main, opener)
-        if draft.entry_id is not None:
-            self.by_uuid[draft.entry_id] = sidechain
-        yield Entry(sidechain.key, draft, line)
+    def _sidechain_found(self, key: str, main: str, value: Block, draft: Draft) -> SessionFound:
+        text = _plain_text(draft.parts)
+        return SessionFound(key, title_of(text), _text_of(value, "cwd"), main, self._opener(text))
 
-    def _known_sidechain(self, value: Block) -> _Sidechain | None:
+    def _known_sidechain(self, value: Block) -> str | None:
         agent = _text_of(value, "agentId")
         if agent is not None:
             return self.by_agent.get(agent)
         return self.by_uuid.get(_text_of(value, "parentUuid") or "")
 
-    def _new_sidechain(self, root: Block, draft: Draft) -> _Sidechain:
-        main = self.main_key or self.stem
-        agent, identity = _text_of(root, "agentId"), draft.entry_id or ""
-        key = f"{main}/{agent or identity[:_KEY_CHARACTERS]}"
+    def _new_sidechain(self, root: Block, identity: str) -> str:
+        agent = _text_of(root, "agentId")
+        key = f"{self.main_key}/{agent or identity[:_KEY_CHARACTERS]}"
         if key in self.taken:  # another root begins with the same characters
-            key = f"{main}/{identity}"
+            key = f"{self.main_key}/{identity}"
         self.taken.add(key)
-        sidechain = _Sidechain(key, main)
         if agent is not None:
-            self.by_agent[agent] = sidechain
-        return sidechain
+            self.by_agent[agent] = key
+        return key
 
     def _opener(self, text: str) -> str | None:
         """The row whose Task call bears the sidechain's first text; each call opens one sidechain."""
-        waiting = self.openers.get(text.strip())
+        waiting = self.openers.get(_digest(text.strip()))
         return waiting.popleft() if waiting else self.last_main_id
+
+
+def _digest(prompt: str) -> str:
+    return blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
 def title_of(text: str) -> str | None:
@@ -191,7 +245,7 @@ def _plain_text(parts: tuple[Part, ...]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
-def _text_of(value: Block, key: str) -> str | None:
+def _text_of(value: JsonObject, key: str) -> str | None:
     text = value.get(key)
     return text if isinstance(text, str) and text else None
 

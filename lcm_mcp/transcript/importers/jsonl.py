@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Protocol, cast
 
 import orjson
 
@@ -66,21 +66,55 @@ class _Line:
     offset: int
     content: bytes | None
     ended: bool
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a line begins: its first byte in the file, and how many lines stand before it."""
+
+    offset: int
+    line: int
+
+
+START = Place(0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    """Whatever an ended line held has been yielded; the next one begins at that place."""
+
+    place: Place
+
+
+class Readable(Protocol):
+    """What lines are read from: an open file, or what stands for one."""
+
+    def readline(self, size: int, /) -> bytes: ...
 
 
 def read_objects(path: Path) -> Iterator[Object | BadLine]:
     """Every object of a file, in file order, and a BadLine for whatever is none. Raises OSError."""
     with path.open("rb") as file:
-        for line in _lines(file):
-            if line.content is None:
-                problem = f"the line is longer than {MAX_LINE_BYTES // (1024 * 1024)} MB"
-                yield BadLine(line.number, line.offset, problem, not line.ended)
-            elif line.content:
-                yield from _objects(line, line.content)
+        for found in read_lines(file):
+            if not isinstance(found, LineEnd):
+                yield found
 
 
-def _lines(file: BinaryIO) -> Iterator[_Line]:
-    number = offset = 0
+def read_lines(file: Readable, place: Place = START) -> Iterator[Object | BadLine | LineEnd]:
+    """The same of a file that stands at that place, with a LineEnd after each line that has one."""
+    for line in _lines(file, place):
+        if line.content is None:
+            problem = f"the line is longer than {MAX_LINE_BYTES // (1024 * 1024)} MB"
+            yield BadLine(line.number, line.offset, problem, not line.ended)
+        elif line.content:
+            yield from _objects(line, line.content)
+        if line.ended:
+            yield LineEnd(Place(line.end, line.number))
+
+
+def _lines(file: Readable, place: Place) -> Iterator[_Line]:
+    number, offset = place.line, place.offset
     while read := file.readline(MAX_LINE_BYTES + 1):
         number += 1
         start, ended = offset, read.endswith(b"\n")
@@ -89,15 +123,15 @@ def _lines(file: BinaryIO) -> Iterator[_Line]:
             del read  # before skipping: the rest is not to stand beside it in memory
             skipped, ended = _skip_line(file)
             offset += skipped
-            yield _Line(number, start, None, ended)
+            yield _Line(number, start, None, ended, offset)
             continue
         if start == 0 and read.startswith(_BOM):
             start, read = len(_BOM), read[len(_BOM) :]
         body = read.lstrip(_BLANK)
-        yield _Line(number, start + len(read) - len(body), body.rstrip(_BLANK), ended)
+        yield _Line(number, start + len(read) - len(body), body.rstrip(_BLANK), ended, offset)
 
 
-def _skip_line(file: BinaryIO) -> tuple[int, bool]:
+def _skip_line(file: Readable) -> tuple[int, bool]:
     """Go past the line's end; the bytes passed, and whether a newline was met."""
     skipped = 0
     while piece := file.readline(_SKIP_BYTES):

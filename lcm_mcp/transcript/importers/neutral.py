@@ -9,13 +9,23 @@ A line that is no entry is reported and passed over; nothing else of the file is
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.entries import Problem, read_entry
-from lcm_mcp.transcript.importers.jsonl import BadLine, Object, read_objects
-from lcm_mcp.transcript.importers.report import Entry, Event, SessionFound, Trouble
+from lcm_mcp.transcript.importers.jsonl import BadLine, LineEnd, Object, Readable, read_lines
+from lcm_mcp.transcript.importers.report import (
+    FROM_START,
+    Entry,
+    Event,
+    Mark,
+    Resume,
+    SessionFound,
+    Trouble,
+    without_marks,
+)
+from lcm_mcp.transcript.model import Json, JsonObject
 
 _HEADER_KEYS = frozenset(("session", "title", "project"))
 
@@ -26,22 +36,73 @@ def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
     Its key is the header's, else `session_key`. A file with neither is known by its path, since files of
     one name in two folders are two conversations, and named by its stem. Raises OSError.
     """
-    session: SessionFound | None = None
-    ordinal = 0
-    for found in read_objects(path):
-        if isinstance(found, Object) and session is None and ordinal == 0 and is_header(found.value):
-            session = _session(found.value, path, session_key)
-            yield session
+    with path.open("rb") as file:
+        yield from without_marks(follow(path, file, session_key))
+
+
+def follow(
+    path: Path, file: Readable, session_key: str | None = None, resume: Resume = FROM_START
+) -> Iterator[Event | Mark]:
+    """The same of an open file from where it was left, with a Mark after each line."""
+    reading = _Reading(path, session_key, *_remembered(resume))
+    for found in read_lines(file, resume.place):
+        if isinstance(found, LineEnd):
+            yield Mark(found.place, reading.memory)
+        else:
+            yield from reading.events(found)
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What has to be remembered of earlier lines: how many records there were, and the session's key.
+
+    found is what was said of the session in this reading.
+    """
+
+    path: Path
+    wanted_key: str | None
+    ordinal: int = 0
+    named: bool = False
+    key: str | None = None
+    native_id: str | None = None
+    found: SessionFound | None = None
+
+    def memory(self) -> dict[str, Json]:
+        return {"ordinal": self.ordinal, "named": self.named, "key": self.key, "native_id": self.native_id}
+
+    def events(self, found: Object | BadLine) -> Iterator[Event]:
+        header = isinstance(found, Object) and not self.named and self.ordinal == 0 and is_header(found.value)
+        if isinstance(found, Object) and header:
+            yield self._open(found.value)
             yield from _header_troubles(found)
-            continue
-        ordinal += 1
+            return
+        self.ordinal += 1
         if isinstance(found, BadLine):
             yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
-            continue
+            return
+        session = self.found
         if session is None:
-            session = _session({}, path, session_key)
-            yield session
-        yield from _entry_events(found, session.key, ordinal)
+            yield (session := self._open({}))
+        yield from _entry_events(found, session.key, self.ordinal)
+
+    def _open(self, header: Block) -> SessionFound:
+        """The file's session; one that was found in an earlier reading is only named again."""
+        if self.key is not None:
+            self.found = SessionFound(self.key, None, None, native_id=self.native_id)
+        else:
+            self.found = _session(header, self.path, self.wanted_key)
+            self.named, self.key, self.native_id = True, self.found.key, self.found.native_id
+        return self.found
+
+
+def _remembered(resume: Resume) -> tuple[int, bool, str | None, str | None]:
+    ordinal, memory = resume.memory.get("ordinal"), resume.memory
+    return (
+        ordinal if isinstance(ordinal, int) else 0,
+        memory.get("named") is True,
+        _text(memory, "key"),
+        _text(memory, "native_id"),
+    )
 
 
 def is_header(value: Block) -> bool:
@@ -60,9 +121,10 @@ def _entry_events(found: Object, session_key: str, ordinal: int) -> Iterator[Eve
     if isinstance(draft, Problem):
         yield Trouble(found.line, draft.text)
         return
-    if draft.entry_id is None:
-        draft = replace(draft, entry_id=f"@{ordinal}")
-    yield Entry(session_key, draft, found.line)
+    if draft.entry_id is not None:
+        yield Entry(session_key, draft, found.line)
+    else:
+        yield Entry(session_key, replace(draft, entry_id=f"@{ordinal}"), found.line, ordinal)
 
 
 def _session(header: Block, path: Path, session_key: str | None) -> SessionFound:
@@ -82,6 +144,6 @@ def _header_troubles(found: Object) -> Iterator[Trouble]:
             yield Trouble(found.line, f"the header's {key} is not a text, so it is not used")
 
 
-def _text(value: Block, key: str) -> str | None:
+def _text(value: JsonObject, key: str) -> str | None:
     text = value.get(key)
     return text if isinstance(text, str) and text else None

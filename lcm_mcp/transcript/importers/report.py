@@ -9,11 +9,23 @@ filled in by whoever stores the entries.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
-from lcm_mcp.transcript.model import Draft, Image, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.importers.jsonl import START, Place
+from lcm_mcp.transcript.model import (
+    Draft,
+    Image,
+    Json,
+    JsonObject,
+    Opaque,
+    Part,
+    Reasoning,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 
 KEPT_BAD_LINES = 50
 
@@ -37,11 +49,15 @@ class SessionFound:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of a session already found; line counts from 1."""
+    """An entry of a session already found; line counts from 1.
+
+    Where the source gives no id, ordinal is the entry's place in the file that its entry_id was made of.
+    """
 
     session_key: str
     draft: Draft
     line: int
+    ordinal: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +82,25 @@ class Trouble:
 
 
 Event = SessionFound | Entry | Other | Trouble
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Where to read on in a file: the place of a line, and what a reader remembers of all before it."""
+
+    place: Place
+    memory: JsonObject
+
+
+FROM_START = Resume(START, {})
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """The events of all lines before a place were given; memory is asked for before reading on."""
+
+    place: Place
+    memory: Callable[[], dict[str, Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +255,11 @@ class Tally:
                 self._figures["repaired"] += 1
             case _:
                 assert_never(trouble.kind)
+
+
+def without_marks(events: Iterable[Event | Mark]) -> Iterator[Event]:
+    """The events alone."""
+    return (event for event in events if not isinstance(event, Mark))
 
 
 def tally(path: str, format: str, events: Iterable[Event]) -> ImportReport:

@@ -1,0 +1,308 @@
+"""Catching up: before a read answers, what followed files have grown by is taken in, without a daemon.
+
+An unchanged file costs one look at its size and time, a folder another. All of it together takes at most
+CATCH_UP_S, waiting for another writer included; what is left then is said in the answer. It is a write of
+its own, over before the read's own snapshot begins, and whatever goes wrong in it, the read answers. New
+rows are folded where passes live beside the requests, else not here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import apsw
+
+from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreError, UnknownSession
+from lcm_mcp.ids import SessionId, parse_address
+from lcm_mcp.service.importing import register
+from lcm_mcp.service.intake import Intake, Moved, facts_of, read_on, store_batch
+from lcm_mcp.service.memory import fold_beside
+from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
+from lcm_mcp.transcript import followed, sessions
+from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Wish
+from lcm_mcp.transcript.importers import detect
+
+CATCH_UP_S = 0.2
+LOOKING_S = 0.1
+"""Of CATCH_UP_S: the longest that looking at files and at folders may take, each."""
+LONGEST_LINE_BYTES = 8 * 1024 * 1024
+"""A longer line is left to an import: it could not be taken in within the time."""
+MAX_MOVES = 5
+SUFFIX = ".jsonl"
+
+
+@dataclass(slots=True)
+class _Round:
+    """One catching up: the files that are behind, and those sessions that grew and may be folded."""
+
+    deadline: float
+    listed: bool = False
+    behind: set[int] = field(default_factory=set[int])
+    grown: set[SessionId] = field(default_factory=set[SessionId])
+
+    def note(self) -> str | None:
+        if not self.listed:
+            return "Followed files could not be looked at in time: call again."
+        if not self.behind:
+            return None
+        number = len(self.behind)
+        files = "1 followed file has" if number == 1 else f"{number} followed files have"
+        return f"{files} more to read: call again, or run `lcm-mcp import`."
+
+
+def session_in(id: str, session: str | None) -> str | None:
+    """The session that an address or else the call names."""
+    try:
+        named = parse_address(id).session
+    except MalformedAddress:
+        return session
+    return session if named is None else f"s{named}"
+
+
+async def catch_up(work: Workplace, session: str | None, project: str | None = None) -> str | None:
+    """Take in what the files of a session, else of a project (this folder's), have grown by; with EVERYWHERE
+    those of all. What is to be said of it, if anything."""
+    now = _Round(time.monotonic() + CATCH_UP_S)
+    with anyio.move_on_after(CATCH_UP_S):
+        try:
+            await _catch_up(work, now, session, project)
+        except StoreClosed:
+            raise
+        except StoreError as error:
+            return f"Followed files were not read on: {error}"
+    for grown in now.grown:
+        work.background.start(grown, partial(fold_beside, work, grown))
+    return now.note()
+
+
+async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
+    files, folders = await work.store.read(_in_scope, work, session, project)
+    if folders:
+        files += await _new_files(work, folders)
+    changed, behind = await anyio.to_thread.run_sync(_changed, files, time.monotonic() + LOOKING_S)
+    now.behind = {file.id for file in (*changed, *behind)}
+    now.listed = True
+    for file in changed:
+        if await _take_in(work, now, file):
+            now.behind.discard(file.id)
+
+
+def _in_scope(
+    db: apsw.Connection, work: Workplace, session: str | None, project: str | None
+) -> tuple[list[Followed], list[Folder]]:
+    """The files to look at, and the folders; a session that has files of its own needs no other ones."""
+    folders = followed.folders(db)
+    if EVERYWHERE in (session, project):
+        return followed.every(db), folders
+    if session is not None and (found := _known(db, session)) is not None:
+        files = followed.of_session(db, found)
+        if files:
+            return files, folders
+    wanted = project or work.project
+    if sessions.count(db, sessions.Filter(wanted)):
+        return followed.of_project(db, wanted), folders
+    return followed.every(db), folders
+
+
+def _known(db: apsw.Connection, name: str) -> SessionId | None:
+    try:
+        return named_session(db, name).id
+    except UnknownSession:
+        return None
+
+
+def _changed(files: Sequence[Followed], deadline: float) -> tuple[list[Followed], list[Followed]]:
+    """Files to be read on, those with the least to read first, and those that are behind all the same.
+
+    A file that is gone, or cannot be looked at, has nothing to read.
+    """
+    changed: list[tuple[int, Followed]] = []
+    behind: list[Followed] = []
+    for place, file in enumerate(files):
+        if time.monotonic() > deadline:
+            behind += files[place:]
+            break
+        facts = facts_at(file.path)
+        if facts is None:
+            continue
+        left = facts.size - file.offset
+        if facts != file.facts:
+            changed.append((left, file))
+        elif left > LONGEST_LINE_BYTES:
+            behind.append(file)
+    return [file for _, file in sorted(changed, key=lambda each: abs(each[0]))], behind
+
+
+def facts_at(path: Path) -> Facts | None:
+    """What the file system says of an ordinary file at a path; None where there is none to be seen."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return facts_of(status) if stat.S_ISREG(status.st_mode) else None
+
+
+async def _take_in(work: Workplace, now: _Round, file: Followed) -> bool:
+    """Read a file on to its end; False where something is left to read.
+
+    Another process may read the same file: its record then has moved, and is looked at anew.
+    """
+    try:
+        current = await _in_its_format(work, file)
+        for _ in range(MAX_MOVES):
+            step = await _step(work, now, current)
+            if step is not None:
+                return step
+            again = await work.store.read(followed.find_by_id, file.id)
+            if again is None:
+                return True
+            current = again
+    except OSError as error:
+        await _note(work, file, error.strerror or type(error).__name__)
+        return True
+    except ImportRefused as error:
+        await _note(work, file, str(error))
+        return True
+    return False
+
+
+async def _in_its_format(work: Workplace, file: Followed) -> Followed:
+    """A file that was found in a folder is of no known format until something is in it."""
+    if file.wish.format != UNKNOWN_FORMAT:
+        return file
+    name = await anyio.to_thread.run_sync(detect, file.path)
+    return await register(work, file.path, replace(file.wish, format=name))
+
+
+async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
+    """Read on from where the record stands: True at the file's end, False where more is left, None where the
+    record has to be looked at anew."""
+    resume = await work.store.read(followed.resume_of, file)
+    if resume is None:
+        return None
+    found = await anyio.to_thread.run_sync(read_on, file, resume, LONGEST_LINE_BYTES)
+    if not isinstance(found, Intake):
+        await work.store.write(followed.start_over, file, anew=found == "anew")
+        return None
+    with closing(found):
+        try:
+            await _take(work, now, found, file)
+        except Moved:
+            return None
+    return found.facts.size - found.lines.prefix.length <= LONGEST_LINE_BYTES
+
+
+async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) -> None:
+    while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
+        intake.record = await work.store.write(store_batch, intake, batch)
+        if file.wish.fold and work.background.hosts:
+            now.grown |= {fed.session.id for fed in intake.fed.values() if fed.added}
+
+
+async def _note(work: Workplace, file: Followed, trouble: str) -> None:
+    facts = facts_at(file.path)
+    if facts is not None and (facts, trouble) != (file.facts, file.trouble):
+        await work.store.write(followed.note_trouble, file, trouble, facts)
+
+
+async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
+    """Follow what appears in a folder or below it."""
+    await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
+
+
+async def _new_files(work: Workplace, folders: Sequence[Folder]) -> list[Followed]:
+    """Files that appeared in followed folders, now followed themselves."""
+    seen = await anyio.to_thread.run_sync(_looked_into, folders, time.monotonic() + LOOKING_S)
+    files = await work.store.read(_unknown, seen.files) if seen.files else []
+    if not files and not seen.folders:
+        return []
+    return await work.store.write(_follow_found, files, seen.folders)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What looking into folders found: those whose time is to be noted, and the files in them."""
+
+    folders: list[Folder] = field(default_factory=list[Folder])
+    files: list[tuple[Path, Wish]] = field(default_factory=list[tuple[Path, Wish]])
+
+
+def _looked_into(folders: Sequence[Folder], deadline: float) -> _Seen:
+    """Look into each folder whose time has changed, and into new ones below; the rest is for next time."""
+    seen = _Seen()
+    known = {(folder.path, folder.wish.session): folder.mtime for folder in folders}
+    waiting = list(folders)
+    while waiting and time.monotonic() < deadline:
+        folder = waiting.pop()
+        try:
+            changed_at = os.stat(folder.path).st_mtime_ns
+            entries = list(os.scandir(folder.path)) if changed_at != folder.mtime else None
+        except OSError:
+            continue
+        if entries is None:
+            continue
+        # A folder that changed just now may change again without another time: look once more.
+        noted = changed_at if time.time_ns() - changed_at > 1_000_000_000 else 0
+        if known.get((folder.path, folder.wish.session)) != noted:
+            seen.folders.append(replace(folder, mtime=noted))
+        below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+        waiting += [
+            Folder(each, folder.wish, 0) for each in below if (each, folder.wish.session) not in known
+        ]
+        seen.files += [(path, folder.wish) for path in _transcripts(entries)]
+    return seen
+
+
+def _transcripts(entries: Iterable[os.DirEntry[str]]) -> list[Path]:
+    return [Path(entry.path) for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file()]
+
+
+def _unknown(db: apsw.Connection, files: Sequence[tuple[Path, Wish]]) -> list[tuple[Path, Wish]]:
+    return [
+        (path, wish)
+        for path, wish in files
+        if _can_be_written(path) and followed.find(db, path, wish.session) is None
+    ]
+
+
+def _follow_found(
+    db: apsw.Connection, files: Sequence[tuple[Path, Wish]], folders: Sequence[Folder]
+) -> list[Followed]:
+    followed.follow_folders(db, folders)
+    return [followed.follow(db, path, wish) for path, wish in _unknown(db, files)]
+
+
+def _can_be_written(path: Path) -> bool:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How following stands: how many files, those gone, those with trouble, and how many cannot be read."""
+
+    files: int
+    gone: Sequence[Path]
+    wrong: Sequence[tuple[Path, str]]
+    unreadable: int
+
+
+async def following_state(work: Workplace) -> State:
+    """What became of the files that are followed."""
+    files = await work.store.read(followed.every)
+    gone = [file.path for file in files if not os.path.exists(file.path)]
+    wrong = [(file.path, file.trouble) for file in files if file.trouble is not None]
+    closed = sum(os.path.exists(file.path) and not os.access(file.path, os.R_OK) for file in files)
+    return State(len(files), gone, wrong, closed)

@@ -1,0 +1,120 @@
+"""Importing a transcript file: all of it is read, and an account is given of what it held.
+
+What is known already changes nothing. From then on the file is followed: reads take in what it grows by
+(see following.py), from where this reading left it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import anyio.to_thread
+import apsw
+
+from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.service.answers import Imported, ImportOutcome
+from lcm_mcp.service.intake import Fed, Intake, look, store_batch, whole_file
+from lcm_mcp.service.memory import fold_memory
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.service.writing import checked_key
+from lcm_mcp.transcript import followed
+from lcm_mcp.transcript.followed import Followed, Wish
+from lcm_mcp.transcript.importers import FORMATS, ImportReport, check_file, detect
+
+
+async def import_file(
+    work: Workplace,
+    path: Path,
+    format: str,
+    session: str | None,
+    fold: bool,
+    on_rows: Callable[[int], None] | None,
+    follow: bool,
+) -> ImportOutcome:
+    """Read a transcript file into its sessions. Raises ImportRefused where the file is none."""
+    name = format if format != "auto" else await anyio.to_thread.run_sync(detect, path)
+    await anyio.to_thread.run_sync(check_file, path)
+    if name not in FORMATS:
+        raise InvalidArgument(
+            "format", f"{name[:40]!r} is unknown", f"Use auto or one of {', '.join(FORMATS)}."
+        )
+    key = None if session is None else checked_key(session)
+    record = await _from_the_start(work, path, Wish(name, key or "", fold)) if follow else None
+    intake = await anyio.to_thread.run_sync(whole_file, path, name, key, record)
+    with closing(intake):
+        while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
+            intake.record = await work.store.write(store_batch, intake, batch)
+            if on_rows is not None:
+                on_rows(sum(fed.added for fed in intake.fed.values()))
+    imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
+    return ImportOutcome(_account(intake, imported), imported)
+
+
+async def _imported(work: Workplace, fed: Fed, fold: bool) -> Imported:
+    return Imported(
+        session=fed.session.key,
+        created=fed.created,
+        rows_added=fed.added,
+        duplicates=fed.duplicates,
+        conflicts=tuple(fed.conflicts),
+        late=fed.late,
+        folded=await fold_memory(work, fed.session.id) if fold else None,
+    )
+
+
+def _account(intake: Intake, imported: Sequence[Imported]) -> ImportReport:
+    return replace(
+        intake.tally.report(),
+        rows_added=sum(one.rows_added for one in imported),
+        duplicates=sum(one.duplicates for one in imported),
+        conflicts=tuple(ref for one in imported for ref in one.conflicts),
+        late=sum(one.late for one in imported),
+    )
+
+
+async def _from_the_start(work: Workplace, path: Path, wish: Wish) -> Followed | None:
+    """The record of a file that is about to be read whole; None where its path cannot be written down."""
+    place = Path(os.path.abspath(path))
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        return None
+    record = await register(work, place, wish)
+    if record.offset == 0:
+        return record
+    found = await anyio.to_thread.run_sync(_looked_at, record)
+    await work.store.write(followed.start_over, record, anew=found)
+    return await work.store.read(followed.find_by_id, record.id)
+
+
+def _looked_at(record: Followed) -> bool:
+    """Whether the file says something else now than when it was read."""
+    with record.path.open("rb") as file:
+        return look(file, record) == "anew"
+
+
+async def register(work: Workplace, path: Path, wish: Wish) -> Followed:
+    """Follow a file; one of several that were put into one session has entries of its own."""
+    others = await work.store.read(followed.of_wish, wish) if wish.session else []
+    like = await anyio.to_thread.run_sync(_copied, path, others)
+    return await work.store.write(_register, path, wish, like)
+
+
+def _copied(path: Path, others: Sequence[Followed]) -> Followed | None:
+    """The file that this one begins as, where there is one: a copy of it, or itself under another name."""
+    with path.open("rb") as file:
+        for other in others:
+            if other.path != path and other.offset and look(file, other) != "anew":
+                return other
+    return None
+
+
+def _register(db: apsw.Connection, path: Path, wish: Wish, like: Followed | None) -> Followed:
+    record = followed.follow(db, path, wish)
+    untouched = record.offset == 0 and record.source == 0 and record.version == 1
+    others = [other for other in followed.of_wish(db, wish) if other.id != record.id] if wish.session else []
+    return followed.name_apart(db, record, like) if untouched and others else record

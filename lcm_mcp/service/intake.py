@@ -1,0 +1,330 @@
+"""A transcript file on its way into its sessions: read, sealed and stored a batch at a time.
+
+Batches end where lines end, and each commits its rows together with how far the file was taken in. So a
+file larger than memory, a reader that is stopped half-way and two that read the same file all leave a
+transcript that the next one completes, without a row twice. No file is ever written to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain, count
+from pathlib import Path
+from typing import BinaryIO, Literal
+
+import apsw
+
+from lcm_mcp.errors import ImportRefused, InvalidArgument
+from lcm_mcp.ids import Seq
+from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.writing import checked_key
+from lcm_mcp.transcript import followed, sessions, store
+from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
+from lcm_mcp.transcript.importers import FORMATS, Entry, Event, Mark, Resume, SessionFound, Tally, Trouble
+from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
+from lcm_mcp.transcript.importers.report import FROM_START
+from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.transcript.sessions import NewSession, Session
+
+BATCH_EVENTS = 200
+BATCH_BYTES = 1024 * 1024
+"""Entries read, sealed and committed together, at most so many or of so much text; one fsync each."""
+NO_LIMIT = 2**62
+
+Found = Literal["grown", "again", "anew"]
+"""What became of a followed file: it goes on from where it was left, is to be read again from its start, or
+says something else now."""
+
+
+def facts_of(status: os.stat_result) -> Facts:
+    return Facts(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
+
+
+def look(file: BinaryIO, record: Followed) -> Found:
+    """Compare an open file with what is known of it, at a cost that does not grow with it. Raises OSError."""
+    facts = facts_of(os.fstat(file.fileno()))
+    if record.offset == 0:
+        return "grown"
+    if facts.size < record.offset or prefix_of(file, record.offset).digest != record.prefix:
+        return "anew"
+    touched = facts.size == record.facts.size and facts.mtime != record.facts.mtime
+    return "again" if touched or facts.identity != record.facts.identity else "grown"
+
+
+@dataclass(slots=True)
+class Fed:
+    """A session that the file feeds; ended_at is when its last row was written before this reading."""
+
+    session: Session
+    created: bool
+    ended_at: int | None
+    added: int = 0
+    duplicates: int = 0
+    conflicts: list[str] = field(default_factory=list[str])
+    late: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Events with their entries sealed, and where the file was read up to; None where no line ended."""
+
+    items: Sequence[tuple[Event, Sealed | None]]
+    cursor: Cursor | None
+
+
+class Moved(Exception):
+    """Another process took the file in from the same place on; nothing of the batch was stored."""
+
+
+@dataclass(slots=True)
+class Intake:
+    """A file being read: what it told so far, and the sessions it feeds by their keys at the source.
+
+    record is None where the file is not followed. alone: the reader goes on if another one moved the record,
+    for an account of the whole file; without it such a batch is not stored.
+    """
+
+    tally: Tally
+    source: str
+    file: BinaryIO
+    events: Iterator[Event | Mark]
+    lines: EndedLines
+    facts: Facts
+    resume: Resume
+    after: Iterator[Event | Mark] | None = field(default_factory=lambda: iter(()))
+    record: Followed | None = None
+    alone: bool = False
+    fed: dict[str, Fed] = field(default_factory=dict[str, Fed])
+    mark: Mark | None = None
+    trouble: str | None = None
+
+    def close(self) -> None:
+        self.file.close()
+
+    @property
+    def origin(self) -> str:
+        """The source that sessions of this format are known under."""
+        return f"import:{self.source}"
+
+    def next_batch(self) -> Batch | None:
+        """The next events, entries sealed; None at the file's end. Raises ImportRefused."""
+        items: list[tuple[Event, Sealed | None]] = []
+        size = 0
+        try:
+            for event in self.events:
+                if isinstance(event, Mark):
+                    self.mark = event
+                    if len(items) >= BATCH_EVENTS or size >= BATCH_BYTES:
+                        return Batch(items, self._cursor(ended=False))
+                    continue
+                self.tally.add(event)
+                entry = seal(event.draft) if isinstance(event, Entry) else None
+                size += 0 if entry is None else len(entry.text) + len(entry.payload or b"")
+                items.append((event, entry))
+                self._note(event)
+        except OSError as error:
+            raise ImportRefused(
+                self.tally.path, error.strerror or str(error), "Check the file and import it again"
+            ) from error
+        return self._last_batch(items)
+
+    def _last_batch(self, items: Sequence[tuple[Event, Sealed | None]]) -> Batch | None:
+        """What is left when the lines have ended: once with the cursor, then what an unended line holds."""
+        if self.after is None:
+            return Batch(items, None) if items else None
+        cursor = self._cursor(ended=True)
+        self.events, self.after = self.after, None
+        return Batch(items, cursor)
+
+    def _cursor(self, *, ended: bool) -> Cursor | None:
+        place = self.resume.place if self.mark is None else self.mark.place
+        if self.lines.prefix.length != place.offset:  # an unended line so long that it was read in pieces
+            return None
+        memory = dict(self.resume.memory) if self.mark is None else self.mark.memory()
+        facts = self.facts if ended else replace(self.facts, size=MORE_TO_READ)
+        return Cursor(place, memory, self.lines.prefix.digest, facts)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, Trouble) and event.kind == "bad":
+            self.trouble = f"line {event.line} was not understood: {event.problem}"
+
+
+def whole_file(path: Path, name: str, key: str | None, record: Followed | None) -> Intake:
+    """Read all of a file, its unended last line too. Raises ImportRefused."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise ImportRefused(
+            str(path), error.strerror or str(error), "Check the file and import it again"
+        ) from error
+    made = _intake(file, path, name, key, Prefix(), FROM_START, NO_LIMIT)
+    made.record, made.alone, made.after = record, True, _unended(made, path, key)
+    return made
+
+
+def _unended(intake: Intake, path: Path, key: str | None) -> Iterator[Event | Mark]:
+    """The rest of a file whose ended lines were read."""
+    mark = intake.mark
+    resume = FROM_START if mark is None else Resume(mark.place, mark.memory())
+    intake.file.seek(resume.place.offset)
+    yield from FORMATS[intake.source].follow(path, intake.file, key, resume)
+
+
+def read_on(record: Followed, resume: Resume, longest: int) -> Intake | Found:
+    """Read a followed file on from where it was left, or say why it cannot be. Raises OSError."""
+    with ExitStack() as opened:
+        file = opened.enter_context(record.path.open("rb"))
+        found = look(file, record)
+        if found != "grown":
+            return found
+        wish, prefix = record.wish, prefix_of(file, record.offset)
+        made = _intake(file, record.path, wish.format, wish.session or None, prefix, resume, longest)
+        made.record = record
+        opened.pop_all()  # whoever takes it in closes the file
+        return made
+
+
+def _intake(
+    file: BinaryIO, path: Path, name: str, key: str | None, prefix: Prefix, resume: Resume, longest: int
+) -> Intake:
+    lines = EndedLines(file, prefix, longest)
+    events = FORMATS[name].follow(path, lines, key, resume)
+    return Intake(Tally(str(path), name), name, file, events, lines, _facts(file), resume)
+
+
+def _facts(file: BinaryIO) -> Facts:
+    return facts_of(os.fstat(file.fileno()))
+
+
+def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed | None:
+    """Store a batch, runs of one session's entries together; repeats change nothing.
+
+    Gives the record as it then is. Raises Moved.
+    """
+    run: list[Sealed] = []
+    key = ""
+    for event, entry in [*batch.items, (None, None)]:
+        if run and (entry is None or not isinstance(event, Entry) or event.session_key != key):
+            _store_run(db, intake.fed[key], run)
+            run = []
+        if isinstance(event, SessionFound):
+            _open(db, intake, event)
+        elif isinstance(event, Entry) and entry is not None:
+            key = event.session_key
+            run.append(_identified(db, intake, event, entry))
+    return _advanced(db, intake, batch.cursor)
+
+
+def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed) -> Sealed:
+    """An entry under the id it is known by, where its source gives none."""
+    if intake.record is None or event.ordinal is None:
+        return entry
+    session = intake.fed[event.session_key].session.id
+    plain = event.draft.entry_id or ""
+    known = followed.entry_id_of(db, intake.record, session, entry.digest, event.ordinal, plain)
+    return entry if known == plain else replace(entry, draft=replace(entry.draft, entry_id=known))
+
+
+def _advanced(db: apsw.Connection, intake: Intake, cursor: Cursor | None) -> Followed | None:
+    record = intake.record
+    if record is None or cursor is None:
+        return record
+    if followed.advance(db, record, cursor, None if intake.alone else intake.trouble):
+        return replace(record, offset=cursor.place.offset, prefix=cursor.prefix, facts=cursor.facts)
+    if not intake.alone:
+        raise Moved
+    return record
+
+
+def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
+    """Find or make a session that the file tells of; what was made for a child's sake gets its title now."""
+    if found.key in intake.fed:
+        return
+    title = None if found.title is None else readable(found.title)
+    project = None if found.project is None else readable(found.project)
+    session = _known(db, intake, found.key, found.native_id)
+    if session is None:
+        parent = _parent(db, intake, found.parent_key, project)
+        key = found.key if found.native_id is None else _free_key(db, intake, found.key)
+        new = NewSession(
+            key=_key(intake, key),
+            title=title,
+            project=project,
+            source=intake.origin,
+            native_id=readable(found.native_id or key),
+            parent=None if parent is None else parent.id,
+            link=None if parent is None else "child",
+            opener=_opener(db, found, parent),
+        )
+        session, created = sessions.create(db, new, now_ms()), True
+    else:
+        sessions.complete(db, session.id, title, project)
+        created = False
+    if intake.record is not None:
+        followed.feed(db, intake.record, session.id)
+    ended = None if session.leaf == 0 else store.read_row(db, session.id, session.leaf)
+    intake.fed[found.key] = Fed(session, created, None if ended is None else ended.at)
+
+
+def _key(intake: Intake, key: str) -> str:
+    """A file's own key, checked. Raises ImportRefused, which names the file and lets the others go on."""
+    try:
+        return checked_key(key)
+    except InvalidArgument as error:
+        raise ImportRefused(
+            intake.tally.path, f"the session's key in it cannot be used ({error})", "Give one with --session"
+        ) from error
+
+
+def _known(db: apsw.Connection, intake: Intake, key: str, native_id: str | None = None) -> Session | None:
+    """The stored session that a file's own identity means; a mere name means none."""
+    if native_id is not None:
+        return sessions.find_by_native(db, intake.origin, readable(native_id))
+    key = _key(intake, key)
+    return sessions.find_by_native(db, intake.origin, key) or sessions.find_by_key(db, key)
+
+
+def _free_key(db: apsw.Connection, intake: Intake, name: str) -> str:
+    """A name as a key, with a number behind it where other sessions bear it."""
+    name = _key(intake, name)
+    keys = chain([name], (f"{name}-{number}" for number in count(2)))
+    return next(key for key in keys if sessions.find_by_key(db, key) is None)
+
+
+def _parent(db: apsw.Connection, intake: Intake, key: str | None, project: str | None) -> Session | None:
+    """A child's parent, made empty where its own file was not read yet (or is this one, further down)."""
+    if key is None:
+        return None
+    known = _known(db, intake, key)
+    if known is not None:
+        return known
+    key = _key(intake, key)
+    return sessions.create(
+        db, NewSession(key, project=project, source=intake.origin, native_id=key), now_ms()
+    )
+
+
+def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
+    if parent is None or found.opener_entry_id is None:
+        return None
+    return store.find_entry(db, parent.id, readable(found.opener_entry_id))
+
+
+def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed]) -> None:
+    session = sessions.find_by_id(db, fed.session.id)
+    assert session is not None
+    done = store.append(db, session, entries, now_ms())
+    known = {*done.duplicates, *done.conflicts}
+    fed.added += done.added
+    fed.duplicates += len(done.duplicates)
+    fed.conflicts.extend(f"e{seq}" for seq in done.conflicts)
+    if fed.ended_at is not None:
+        fed.late += sum(
+            1
+            for seq, entry in zip(done.refs, entries, strict=True)
+            if seq not in known and entry.draft.at is not None and entry.draft.at < fed.ended_at
+        )

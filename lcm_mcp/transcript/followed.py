@@ -1,0 +1,278 @@
+"""Files that are read on: what is remembered of each, and who its entries are that have no ids.
+
+A record is advanced only from where its reader found it, so of two processes that read the same lines one
+keeps them. An entry without an id is known by its place in the file; once the file was written anew, by its
+content: a line that an earlier version had is that line, any other is a new row. So nothing is lost, nothing
+comes twice, and two equal turns of one version stay two. Functions take a connection and never begin or
+commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+
+from lcm_mcp.ids import SessionId
+from lcm_mcp.transcript.importers.jsonl import Place
+from lcm_mcp.transcript.importers.report import Resume
+from lcm_mcp.transcript.model import Json
+from lcm_mcp.transcript.sealing import decode, encode
+
+UNKNOWN_FORMAT = "auto"
+MORE_TO_READ = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """How a file or folder was imported: as which format, into the session of which key ('': its own)."""
+
+    format: str
+    session: str
+    fold: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What the file system says of a file; size is MORE_TO_READ where it was not read to its end.
+
+    mtime is in nanoseconds; identity is another one once another file stands at the path.
+    """
+
+    size: int
+    mtime: int
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A file that is read on, and how far it was; see the schema for the fields."""
+
+    id: int
+    path: Path
+    wish: Wish
+    source: int
+    version: int
+    offset: int
+    prefix: bytes
+    facts: Facts
+    trouble: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a file was taken in; memory is what its reader has to know of it."""
+
+    place: Place
+    memory: dict[str, Json]
+    prefix: bytes
+    facts: Facts
+
+
+_COLUMNS = """f.id, f.path, f.format, f.session, f.fold, f.source, f.version, f.offset, f.prefix,
+    f.size, f.mtime, f.identity, f.trouble"""
+_LINE = "session = ? AND source = ? AND digest = ?"
+
+
+def find(db: apsw.Connection, path: Path, session: str) -> Followed | None:
+    return _one(db, "f.path = ? AND f.session = ?", (str(path), session))
+
+
+def find_by_id(db: apsw.Connection, file: int) -> Followed | None:
+    return _one(db, "f.id = ?", (file,))
+
+
+def every(db: apsw.Connection) -> list[Followed]:
+    """All followed files, as they were imported."""
+    return _list(db, "true", ())
+
+
+def of_session(db: apsw.Connection, session: SessionId) -> list[Followed]:
+    """The files that feed a session."""
+    return _list(db, "f.id IN (SELECT file FROM followed_session WHERE session = ?)", (session,))
+
+
+def of_project(db: apsw.Connection, project: str) -> list[Followed]:
+    """The files that feed sessions of a project, and those that feed none yet."""
+    return _list(
+        db,
+        """NOT EXISTS(SELECT 1 FROM followed_session WHERE file = f.id)
+            OR EXISTS(SELECT 1 FROM followed_session JOIN session ON session.id = followed_session.session
+                WHERE file = f.id AND project = ?)""",
+        (project,),
+    )
+
+
+def of_wish(db: apsw.Connection, wish: Wish) -> list[Followed]:
+    """The files that were put into the same session by name, and have the same format."""
+    return _list(db, "f.session = ? AND f.format = ?", (wish.session, wish.format))
+
+
+def resume_of(db: apsw.Connection, file: Followed) -> Resume | None:
+    """Where to read on and what the reader knows; None where the record has moved on since."""
+    row = next(
+        db.execute(
+            "SELECT line, memory FROM followed WHERE id = ? AND version = ? AND offset = ?",
+            (file.id, file.version, file.offset),
+        ),
+        None,
+    )
+    if row is None:
+        return None
+    line, memory = row
+    known = {} if memory is None else decode(memory)
+    return Resume(Place(file.offset, line), known if isinstance(known, dict) else {})
+
+
+def follow(db: apsw.Connection, path: Path, wish: Wish) -> Followed:
+    """Follow a file from now on; a known one keeps its place, unless it is read in another format now."""
+    db.execute(
+        """INSERT INTO followed(path, session, format, fold) VALUES(?1, ?2, ?3, ?4)
+            ON CONFLICT(path, session) DO UPDATE SET fold = ?4, trouble = NULL,
+            offset = iif(format = ?3, offset, 0), line = iif(format = ?3, line, 0),
+            memory = iif(format = ?3, memory, NULL), prefix = iif(format = ?3, prefix, x''),
+            size = iif(format = ?3, size, -1), format = ?3
+            WHERE format <> ?3 OR fold <> ?4 OR trouble IS NOT NULL""",
+        (str(path), wish.session, wish.format, wish.fold),
+    )
+    found = find(db, path, wish.session)
+    assert found is not None
+    return found
+
+
+def name_apart(db: apsw.Connection, file: Followed, like: Followed | None) -> Followed:
+    """Tell a file's entries from those of others in its session; `like` is one that it is a copy of."""
+    source, version = (file.id, 1) if like is None else (like.source, like.version)
+    db.execute("UPDATE followed SET source = ?, version = ? WHERE id = ?", (source, version, file.id))
+    return replace(file, source=source, version=version)
+
+
+def start_over(db: apsw.Connection, file: Followed, *, anew: bool) -> bool:
+    """Read a file from its start next time, as another version where it was written anew.
+
+    False where the record has moved on since.
+    """
+    found: int | None = db.execute(
+        """UPDATE followed SET version = version + ?, offset = 0, line = 0, memory = NULL, prefix = x'',
+            size = -1 WHERE id = ? AND version = ? AND offset = ? RETURNING id""",
+        (anew, file.id, file.version, file.offset),
+    ).get
+    return found is not None
+
+
+def advance(db: apsw.Connection, file: Followed, cursor: Cursor, trouble: str | None = None) -> bool:
+    """Note that a file was taken in up to a place; False where the record has moved on since."""
+    found: int | None = db.execute(
+        """UPDATE followed SET offset = ?, line = ?, memory = ?, prefix = ?, size = ?, mtime = ?,
+            identity = ?, trouble = coalesce(?, trouble)
+            WHERE id = ? AND version = ? AND offset = ? RETURNING id""",
+        (
+            cursor.place.offset,
+            cursor.place.line,
+            encode(cursor.memory),
+            cursor.prefix,
+            cursor.facts.size,
+            cursor.facts.mtime,
+            cursor.facts.identity,
+            trouble,
+            file.id,
+            file.version,
+            file.offset,
+        ),
+    ).get
+    return found is not None
+
+
+def note_trouble(db: apsw.Connection, file: Followed, trouble: str, facts: Facts) -> None:
+    """Note why a file is not read, so that it is tried again only once it has changed."""
+    db.execute(
+        "UPDATE followed SET trouble = ?, size = ?, mtime = ?, identity = ? WHERE id = ?",
+        (trouble, facts.size, facts.mtime, facts.identity, file.id),
+    )
+
+
+def feed(db: apsw.Connection, file: Followed, session: SessionId) -> None:
+    """Note that a file feeds a session."""
+    db.execute(
+        "INSERT INTO followed_session(session, file) VALUES(?, ?) ON CONFLICT DO NOTHING", (session, file.id)
+    )
+
+
+def entry_id_of(
+    db: apsw.Connection, file: Followed, session: SessionId, digest: bytes, ordinal: int, plain: str
+) -> str:
+    """Who an entry without an id is; plain is what its place alone would make of it."""
+    line = session, file.source, digest
+    known: str | None = db.execute(
+        f"SELECT entry_id FROM followed_line WHERE {_LINE} AND version = ? AND ordinal = ?",
+        (*line, file.version, ordinal),
+    ).get
+    if known is not None:
+        return known
+    earlier = next(
+        db.execute(
+            f"""SELECT version, ordinal, entry_id FROM followed_line WHERE {_LINE} AND version < ?
+                ORDER BY version, ordinal LIMIT 1""",
+            (*line, file.version),
+        ),
+        None,
+    )
+    if earlier is not None:
+        version, place, known = earlier
+        db.execute(
+            f"""UPDATE followed_line SET version = ?, ordinal = ?
+                WHERE {_LINE} AND version = ? AND ordinal = ?""",
+            (file.version, ordinal, *line, version, place),
+        )
+        return str(known)
+    named = f"/f{file.source}" if file.source else ""
+    named += f"/v{file.version}" if file.version > 1 else ""
+    db.execute(
+        "INSERT INTO followed_line VALUES(?, ?, ?, ?, ?, ?)",
+        (*line, file.version, ordinal, plain + named),
+    )
+    return plain + named
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """A folder whose new files are followed too; mtime is that of its last look, in nanoseconds."""
+
+    path: Path
+    wish: Wish
+    mtime: int
+
+
+def folders(db: apsw.Connection) -> list[Folder]:
+    rows = db.execute("SELECT path, format, session, fold, mtime FROM followed_folder ORDER BY path, session")
+    return [
+        Folder(Path(path), Wish(format, session, bool(fold)), mtime)
+        for path, format, session, fold, mtime in rows
+    ]
+
+
+def follow_folders(db: apsw.Connection, found: Iterable[Folder]) -> None:
+    """Follow folders, or note when they were looked at."""
+    db.executemany(
+        """INSERT INTO followed_folder(path, session, format, fold, mtime) VALUES(?1, ?2, ?3, ?4, ?5)
+            ON CONFLICT(path, session) DO UPDATE SET format = ?3, fold = ?4, mtime = ?5""",
+        [(str(each.path), each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in found],
+    )
+
+
+def _one(db: apsw.Connection, where: str, bindings: Sequence[int | str]) -> Followed | None:
+    return next(iter(_list(db, where, bindings)), None)
+
+
+def _list(db: apsw.Connection, where: str, bindings: Sequence[int | str]) -> list[Followed]:
+    rows = db.execute(f"SELECT {_COLUMNS} FROM followed AS f WHERE {where} ORDER BY f.id", tuple(bindings))
+    return [_followed(*row) for row in rows]
+
+
+def _followed(number: int, path: str, format: str, session: str, fold: int, *rest: Any) -> Followed:
+    source, version, offset, prefix, *facts, trouble = rest
+    wish = Wish(format, session, bool(fold))
+    return Followed(number, Path(path), wish, source, version, offset, prefix, Facts(*facts), trouble)
