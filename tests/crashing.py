@@ -6,8 +6,10 @@ Run as `python crashing.py COMMAND STORE …`. What has been acknowledged is sai
 
 from __future__ import annotations
 
+import json
 import random
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -97,6 +99,26 @@ async def import_file(store: str, file: str) -> None:
         say(outcome.report.rows_added, outcome.report.duplicates, len(outcome.report.conflicts))
 
 
+async def scribble(file: str, name: str, how: str) -> None:
+    """Write lines to a file in pieces until killed, after "append", "truncate", "rotate" or "rewrite"."""
+    path = Path(file)
+    chance = random.Random(name)
+    wait_for_start()
+    if how == "rotate":
+        path.rename(f"{file}.{name}")
+    kept = path.read_bytes() if how == "rewrite" else b""
+    with path.open("ab" if how == "append" else "wb", buffering=0) as out:
+        for number in range(100_000):
+            own = {"entry_id": f"{name}-{number}"} if chance.random() < 0.5 else {}
+            entry = {"role": "user", "content": f"{name}-{number} " + "word " * chance.randint(0, 30), **own}
+            line = json.dumps(entry).encode() + b"\n"
+            cut = chance.randrange(len(line))
+            out.write(line[:cut])
+            out.write(line[cut:] + kept)
+            kept = b""
+            time.sleep(0.001)
+
+
 async def open_all(*paths: str) -> None:
     """Open each store when told to, and close it."""
     for path in paths:
@@ -131,6 +153,7 @@ COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
     "compact": compact,
     "prepare": prepare,
     "import": import_file,
+    "scribble": scribble,
     "open": open_all,
     "hold": hold,
     "lease": lease,

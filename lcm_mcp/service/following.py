@@ -13,7 +13,7 @@ import stat
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -28,7 +28,7 @@ from lcm_mcp.service.intake import Intake, Moved, facts_of, read_on, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.transcript import followed, sessions
-from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Wish
+from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import detect
 
 CATCH_UP_S = 0.2
@@ -87,18 +87,18 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
     files, folders = await work.store.read(_in_scope, work, session, project)
     if folders:
-        files += await _new_files(work, folders)
+        files = [*files, *await _new_files(work, folders)]
     changed, behind = await anyio.to_thread.run_sync(_changed, files, time.monotonic() + LOOKING_S)
     now.behind = {file.id for file in (*changed, *behind)}
     now.listed = True
     for file in changed:
-        if await _take_in(work, now, file):
+        if await _take_in(work, now, file.id):
             now.behind.discard(file.id)
 
 
 def _in_scope(
     db: apsw.Connection, work: Workplace, session: str | None, project: str | None
-) -> tuple[list[Followed], list[Folder]]:
+) -> tuple[list[Glance], list[Folder]]:
     """The files to look at, and the folders; a session that has files of its own needs no other ones."""
     folders = followed.folders(db)
     if EVERYWHERE in (session, project):
@@ -120,13 +120,13 @@ def _known(db: apsw.Connection, name: str) -> SessionId | None:
         return None
 
 
-def _changed(files: Sequence[Followed], deadline: float) -> tuple[list[Followed], list[Followed]]:
+def _changed(files: Sequence[Glance], deadline: float) -> tuple[list[Glance], list[Glance]]:
     """Files to be read on, those with the least to read first, and those that are behind all the same.
 
     A file that is gone, or cannot be looked at, has nothing to read.
     """
-    changed: list[tuple[int, Followed]] = []
-    behind: list[Followed] = []
+    changed: list[tuple[int, Glance]] = []
+    behind: list[Glance] = []
     for place, file in enumerate(files):
         if time.monotonic() > deadline:
             behind += files[place:]
@@ -135,14 +135,14 @@ def _changed(files: Sequence[Followed], deadline: float) -> tuple[list[Followed]
         if facts is None:
             continue
         left = facts.size - file.offset
-        if facts != file.facts:
-            changed.append((left, file))
+        if (facts.size, facts.mtime, facts.identity) != (file.size, file.mtime, file.identity):
+            changed.append((abs(left), file))
         elif left > LONGEST_LINE_BYTES:
             behind.append(file)
-    return [file for _, file in sorted(changed, key=lambda each: abs(each[0]))], behind
+    return [file for _, file in sorted(changed)], behind
 
 
-def facts_at(path: Path) -> Facts | None:
+def facts_at(path: str) -> Facts | None:
     """What the file system says of an ordinary file at a path; None where there is none to be seen."""
     try:
         status = os.stat(path)
@@ -151,27 +151,25 @@ def facts_at(path: Path) -> Facts | None:
     return facts_of(status) if stat.S_ISREG(status.st_mode) else None
 
 
-async def _take_in(work: Workplace, now: _Round, file: Followed) -> bool:
+async def _take_in(work: Workplace, now: _Round, number: int) -> bool:
     """Read a file on to its end; False where something is left to read.
 
     Another process may read the same file: its record then has moved, and is looked at anew.
     """
-    try:
-        current = await _in_its_format(work, file)
-        for _ in range(MAX_MOVES):
-            step = await _step(work, now, current)
-            if step is not None:
-                return step
-            again = await work.store.read(followed.find_by_id, file.id)
-            if again is None:
-                return True
-            current = again
-    except OSError as error:
-        await _note(work, file, error.strerror or type(error).__name__)
-        return True
-    except ImportRefused as error:
-        await _note(work, file, str(error))
-        return True
+    for _ in range(MAX_MOVES):
+        file = await work.store.read(followed.find_by_id, number)
+        if file is None:
+            return True
+        try:
+            step = await _step(work, now, await _in_its_format(work, file))
+        except OSError as error:
+            await _note(work, file, error.strerror or type(error).__name__)
+            return True
+        except ImportRefused as error:
+            await _note(work, file, str(error))
+            return True
+        if step is not None:
+            return step
     return False
 
 
@@ -209,7 +207,7 @@ async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) ->
 
 
 async def _note(work: Workplace, file: Followed, trouble: str) -> None:
-    facts = facts_at(file.path)
+    facts = facts_at(str(file.path))
     if facts is not None and (facts, trouble) != (file.facts, file.trouble):
         await work.store.write(followed.note_trouble, file, trouble, facts)
 
@@ -219,7 +217,7 @@ async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
     await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
 
 
-async def _new_files(work: Workplace, folders: Sequence[Folder]) -> list[Followed]:
+async def _new_files(work: Workplace, folders: Sequence[Folder]) -> list[Glance]:
     """Files that appeared in followed folders, now followed themselves."""
     seen = await anyio.to_thread.run_sync(_looked_into, folders, time.monotonic() + LOOKING_S)
     files = await work.store.read(_unknown, seen.files) if seen.files else []
@@ -276,9 +274,10 @@ def _unknown(db: apsw.Connection, files: Sequence[tuple[Path, Wish]]) -> list[tu
 
 def _follow_found(
     db: apsw.Connection, files: Sequence[tuple[Path, Wish]], folders: Sequence[Folder]
-) -> list[Followed]:
+) -> list[Glance]:
     followed.follow_folders(db, folders)
-    return [followed.follow(db, path, wish) for path, wish in _unknown(db, files)]
+    found = [followed.follow(db, path, wish) for path, wish in _unknown(db, files)]
+    return [Glance(file.id, str(file.path), 0, *astuple(file.facts)) for file in found]
 
 
 def _can_be_written(path: Path) -> bool:
@@ -294,7 +293,7 @@ class State:
     """How following stands: how many files, those gone, those with trouble, and how many cannot be read."""
 
     files: int
-    gone: Sequence[Path]
+    gone: Sequence[str]
     wrong: Sequence[tuple[Path, str]]
     unreadable: int
 
@@ -302,7 +301,8 @@ class State:
 async def following_state(work: Workplace) -> State:
     """What became of the files that are followed."""
     files = await work.store.read(followed.every)
+    troubled = await work.store.read(followed.troubled)
     gone = [file.path for file in files if not os.path.exists(file.path)]
-    wrong = [(file.path, file.trouble) for file in files if file.trouble is not None]
     closed = sum(os.path.exists(file.path) and not os.access(file.path, os.R_OK) for file in files)
+    wrong = [(file.path, file.trouble or "") for file in troubled]
     return State(len(files), gone, wrong, closed)

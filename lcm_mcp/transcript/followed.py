@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import apsw
 
@@ -62,6 +62,17 @@ class Followed:
     trouble: str | None
 
 
+class Glance(NamedTuple):
+    """What it takes to see whether a file has changed; thousands of them are made for one read."""
+
+    id: int
+    path: str
+    offset: int
+    size: int
+    mtime: int
+    identity: str
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """How far a file was taken in; memory is what its reader has to know of it."""
@@ -85,19 +96,24 @@ def find_by_id(db: apsw.Connection, file: int) -> Followed | None:
     return _one(db, "f.id = ?", (file,))
 
 
-def every(db: apsw.Connection) -> list[Followed]:
-    """All followed files, as they were imported."""
-    return _list(db, "true", ())
+def every(db: apsw.Connection) -> list[Glance]:
+    """All followed files."""
+    return _glances(db, "true", ())
 
 
-def of_session(db: apsw.Connection, session: SessionId) -> list[Followed]:
+def troubled(db: apsw.Connection) -> list[Followed]:
+    """The files with which something is wrong."""
+    return _list(db, "f.trouble IS NOT NULL", ())
+
+
+def of_session(db: apsw.Connection, session: SessionId) -> list[Glance]:
     """The files that feed a session."""
-    return _list(db, "f.id IN (SELECT file FROM followed_session WHERE session = ?)", (session,))
+    return _glances(db, "f.id IN (SELECT file FROM followed_session WHERE session = ?)", (session,))
 
 
-def of_project(db: apsw.Connection, project: str) -> list[Followed]:
+def of_project(db: apsw.Connection, project: str) -> list[Glance]:
     """The files that feed sessions of a project, and those that feed none yet."""
-    return _list(
+    return _glances(
         db,
         """NOT EXISTS(SELECT 1 FROM followed_session WHERE file = f.id)
             OR EXISTS(SELECT 1 FROM followed_session JOIN session ON session.id = followed_session.session
@@ -261,6 +277,14 @@ def follow_folders(db: apsw.Connection, found: Iterable[Folder]) -> None:
             ON CONFLICT(path, session) DO UPDATE SET format = ?3, fold = ?4, mtime = ?5""",
         [(str(each.path), each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in found],
     )
+
+
+def _glances(db: apsw.Connection, where: str, bindings: Sequence[int | str]) -> list[Glance]:
+    rows = db.execute(
+        f"SELECT id, path, offset, size, mtime, identity FROM followed AS f WHERE {where} ORDER BY id",
+        tuple(bindings),
+    )
+    return [Glance(*row) for row in rows]
 
 
 def _one(db: apsw.Connection, where: str, bindings: Sequence[int | str]) -> Followed | None:
