@@ -13,6 +13,7 @@ import apsw
 
 from lcm_mcp.service import Service
 
+Transcript = list[list[tuple[object, ...]]]
 _QUESTIONS = (
     """SELECT s.key, s.source, s.native_id, s.project, s.link, p.key, o.entry_id FROM session s
         LEFT JOIN session p ON p.id = s.parent
@@ -28,7 +29,7 @@ _QUESTIONS = (
 )
 
 
-def transcript(db: apsw.Connection) -> list[list[tuple[object, ...]]]:
+def transcript(db: apsw.Connection) -> Transcript:
     """Sessions and their links, rows in their order with all they hold, pairs, variants."""
     return [[tuple(row) for row in db.execute(question)] for question in _QUESTIONS]
 
