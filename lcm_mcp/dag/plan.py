@@ -8,6 +8,7 @@ and every step it names makes the shape smaller, so repeating it comes to an end
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -102,6 +103,15 @@ def next_step(shape: Shape, policy: Policy) -> Step:
         return Settled(stalled=False)
     run = _run(shape.frontier)
     return Condense(_enough(run, total, policy)) if run else Settled(stalled=True)
+
+
+def left_over(units: Iterable[Unit], chunk: int) -> Sequence[Unit]:
+    """The newest units that make no leaf, being too little to fold."""
+    left = deque(units)
+    while spans := _leaf_spans(left, chunk):
+        while left and left[0].span.first <= spans[-1].last:
+            left.popleft()
+    return tuple(left)
 
 
 def _leaf_spans(units: Iterable[Unit], chunk: int) -> tuple[Span, ...]:

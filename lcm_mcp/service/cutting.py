@@ -8,29 +8,31 @@ cut stays and is shown.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import apsw
 
 from lcm_mcp.dag import cuts
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import Cut, ShownNode
-from lcm_mcp.dag.plan import MIN_TARGET_TOKENS, Policy, Settled, next_step
+from lcm_mcp.dag.plan import MIN_TARGET_TOKENS, Policy, Settled, Shape, left_over, next_step
 from lcm_mcp.ids import CutId, Seq, SessionId
 from lcm_mcp.projection import lcm
+from lcm_mcp.projection.labels import fence_history
 from lcm_mcp.service.folding import Goal, fold, read_plan
 from lcm_mcp.service.passes import Progress
-from lcm_mcp.service.quoting import quotes_for
+from lcm_mcp.service.quoting import Quotes, quotes_for
 from lcm_mcp.service.showing import shown_size, summarized
 from lcm_mcp.service.tails import Tail, wanted_tail
 from lcm_mcp.service.times import now_ms
-from lcm_mcp.service.windows import FENCE_TOKENS, Window
+from lcm_mcp.service.windows import Window
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import LcmSettings
-from lcm_mcp.tokens import Size, text_tokens
+from lcm_mcp.tokens import Size
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.transcript.units import join
 
 STRATEGY = "lcm"
 MAX_STALE_CUTS = 5
@@ -40,10 +42,9 @@ def settled(
     db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window
 ) -> Progress | None:
     """The outcome of a pass that would find nothing to do; None where there is something."""
-    tail = _tail(db, settings, session, window)
-    policy = _policy(window, settings, tail)
-    step = next_step(read_plan(db, session, tail.first, divided=tail.divided).shape, policy)
-    if not isinstance(step, Settled) or draw_cut(db, session, window, tail, policy, step.stalled):
+    aim = _aim(db, settings, session, window)
+    step = next_step(aim.shape, aim.policy)
+    if not isinstance(step, Settled) or draw_cut(db, session, window, aim.tail, aim.policy, step.stalled):
         return None
     return Progress(stalled=step.stalled)
 
@@ -55,8 +56,8 @@ async def fold_and_cut(
     settings = work.settings.lcm
     for _ in range(MAX_STALE_CUTS):
         progress.stalled = False
-        tail = await work.store.read(_tail, settings, session, window)
-        policy = _policy(window, settings, tail)
+        aim = await work.store.read(_aim, settings, session, window)
+        tail, policy = aim.tail, aim.policy
         await fold(work, Goal(session, tail.first, policy, deadline, tail.divided), progress)
         if progress.failed is not None:
             return None
@@ -69,23 +70,46 @@ async def fold_and_cut(
     return None
 
 
-def _tail(db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window) -> Tail:
+@dataclass(frozen=True, slots=True)
+class _Aim:
+    """The tail that is wanted, what there is to fold and condense before it, and the sizes for that."""
+
+    tail: Tail
+    shape: Shape
+    policy: Policy
+
+
+def _aim(db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window) -> _Aim:
     found = sessions.find_by_id(db, session)
     assert found is not None
     in_force = cuts.last_cut(db, session, STRATEGY)
     floor = None if in_force is None else in_force.tail_from
-    return wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
+    tail = wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
+    shape = read_plan(db, session, tail.first, divided=tail.divided).shape
+    return _Aim(tail, shape, _policy(db, found, window, settings, tail, shape))
 
 
-def _policy(window: Window, settings: LcmSettings, tail: Tail) -> Policy:
-    """Sizes for this window; where the tail leaves little room, summaries have to do with that."""
+def _policy(
+    db: apsw.Connection, session: Session, window: Window, settings: LcmSettings, tail: Tail, shape: Shape
+) -> Policy:
+    """Sizes for this window; where all that stands beside summaries leaves little room, they do with that."""
     chunk = min(settings.leaf_chunk_tokens, window.tokens // 2)
-    room = window.tokens - window.preamble - window.weigh(tail.size) - FENCE_TOKENS
     policy = Policy(chunk, settings.leaf_target_tokens, window.in_rule_tokens(window.summaries))
-    if window.in_rule_tokens(room) < policy.budget:
-        cramped = max(window.in_rule_tokens(room), MIN_TARGET_TOKENS)
+    loose = [unit.span for unit in left_over(shape.units, chunk)]
+    size = join(loose).size + tail.size if loose else tail.size
+    tail_from = loose[0].first if loose else tail.first
+    quotes = quotes_for(db, session, Path(db, session.id, session.leaf), tail_from, tail, window)
+    room = _room(window, size, quotes)
+    if room < policy.budget:
+        cramped = max(room, MIN_TARGET_TOKENS)
         return Policy(chunk, settings.leaf_target_tokens, cramped, cramped=True)
     return policy
+
+
+def _room(window: Window, verbatim: Size, quotes: Quotes) -> int:
+    """What summaries may take beside such a tail and such quotes, in tokens of the fixed rule."""
+    beside = lcm.history_size(fence_history(quotes.blocks)) + verbatim
+    return window.in_rule_tokens(window.tokens - window.preamble - window.weigh(beside))
 
 
 def draw_cut(
@@ -153,9 +177,7 @@ def _draw(
     texts = [summarized(db, session.id, node) for node in nodes]
     quotes = quotes_for(db, session, path, tail_from, tail, window)
     verbatim = store.path_totals(db, session.id, session.leaf) - store.path_totals(db, session.id, end)
-    room = window.tokens - window.preamble - window.weigh(verbatim) - FENCE_TOKENS
-    left = window.in_rule_tokens(room) - sum(text_tokens(block + "\n\n") for block in quotes.blocks)
-    tiers = lcm.choose_tiers(texts, min(policy.budget, max(left, 0)))
+    tiers = lcm.choose_tiers(texts, min(policy.budget, max(_room(window, verbatim, quotes), 0)))
     history = lcm.history(texts, tiers, quotes.blocks)
     assert history is not None
     cut = Cut(

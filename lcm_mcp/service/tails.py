@@ -15,7 +15,7 @@ import apsw
 
 from lcm_mcp.dag.plan import MIN_TARGET_TOKENS
 from lcm_mcp.ids import Seq
-from lcm_mcp.service.windows import FENCE_TOKENS, Window
+from lcm_mcp.service.windows import FENCE, Window
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
@@ -57,7 +57,7 @@ def wanted_tail(
 
 def _leaves_room(newest: Span, window: Window) -> bool:
     """Whether a request that shows the newest unit whole can be below its trigger."""
-    room = window.trigger - window.preamble - FENCE_TOKENS - MIN_TARGET_TOKENS
+    room = window.trigger - window.preamble - window.weigh(FENCE) - MIN_TARGET_TOKENS
     return window.weigh(newest.size) < room
 
 

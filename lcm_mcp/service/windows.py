@@ -20,7 +20,7 @@ from lcm_mcp.dag import observations
 from lcm_mcp.dag.observations import Pair
 from lcm_mcp.dag.plan import MIN_TARGET_TOKENS
 from lcm_mcp.projection import lcm
-from lcm_mcp.projection.lcm import Summarized
+from lcm_mcp.projection.labels import fence_history
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.settings import Settings
@@ -31,7 +31,7 @@ from lcm_mcp.transcript.sessions import Session
 
 WindowSource = Literal["argument", "setting", "catalogue", "estimate", "unknown"]
 
-FENCE_TOKENS = lcm.history_size(lcm.history([Summarized("", "", {"primary": ""})], ["primary"])).tokens
+FENCE = lcm.history_size(fence_history([]))
 """What the history message takes before it says anything."""
 RECAP_ROWS, RECAP_CHARACTERS = 3, 400
 RECAP_TOKENS = RECAP_ROWS * (RECAP_CHARACTERS // BYTES_PER_TOKEN + 12)
@@ -136,7 +136,7 @@ def divide(
         least = MIN_TARGET_TOKENS
     swap = -(-tokens * swap_percent // 100)
     weighed = preamble.with_history(Size(), bytes_per_token)
-    left = swap - weighed - FENCE_TOKENS - least
+    left = swap - preamble.with_history(FENCE, bytes_per_token) - least
     return Window(
         tokens=tokens,
         preamble=weighed,
