@@ -271,12 +271,31 @@ async def _judge_compacted(world: World, query: PrepareQuery, before: Before, se
         return
     assert seen.status in ("compacted", "limited", "not_needed")
     world.failed_at = None
+    if world.strategy == "lcm" and seen.cut != before.cut:
+        _judge_prefix(world, before, seen)
     if world.steady:
         _got_somewhere(world, before, seen.cut != before.cut, seen.done, stalled=_stalled(seen))
     if world.steady or not _stalled(seen):
         await _repeat(world, query, seen)
     if seen.status == "limited":
         await _judge_limit(world, before, seen)
+
+
+def _judge_prefix(world: World, before: Before, seen: Observation) -> None:
+    """A cut that moves no tail pays for the prefix it changes: with it a request is below the line it was at,
+    or fits its window."""
+    if world.in_force is None or world.in_force.tail_from != _tail_from(seen):
+        return
+    window, after = world.asked.window, seen.after.tokens
+    lines = (world.percent("swapPercent", world.trigger_percent), world.trigger_percent)
+    reached = [percent for percent in lines if before.tokens * 100 >= window * percent]
+    below = not reached or after * 100 < window * max(reached)
+    assert below or after <= window < before.tokens
+
+
+def _tail_from(seen: Observation) -> int:
+    tail = next(section.sources[0] for section in seen.sections if section.kind == "tail")
+    return int(tail.split("..")[0].removeprefix("e"))
 
 
 def _stalled(seen: Observation) -> bool:
@@ -307,10 +326,7 @@ async def _judge_limit(world: World, before: Before, seen: Observation) -> None:
     pins = int(world.settings.get("pinnedRowsPercent", 2))
     pinned, window = world.ledger.pinned, world.asked.window
     cut = Quoting(world.active, pinned, window, pins, before.ratio, world.strategy)
-    in_force = None
-    if seen.cut is not None:
-        tail = next(section.sources[0] for section in seen.sections if section.kind == "tail")
-        in_force = int(tail.split("..")[0].removeprefix("e"))
+    in_force = None if seen.cut is None else _tail_from(seen)
     trigger = -(-window * world.trigger_percent // 100)
     limit = Limit(cut, trigger, before.preamble, in_force, world.splits, world.steady)
     if world.strategy == "rolling":

@@ -115,15 +115,20 @@ def _room(window: Window, verbatim: Size, quotes: Quotes) -> int:
 def draw_cut(
     db: apsw.Connection, session: SessionId, window: Window, tail: Tail, policy: Policy, stalled: bool
 ) -> Cut | None:
-    """The cut to make of the nodes that stand; None where it would not show strictly less than before."""
+    """The cut to make of the nodes that stand; None where it would not show strictly less than before, or not
+    enough less to be worth the prefix that a cache holds."""
     found = sessions.find_by_id(db, session)
     assert found is not None
     path = Path(db, session, found.leaf)
     in_force = cuts.last_cut(db, session, STRATEGY)
     now = window.weigh(shown_size(db, found, in_force, found.leaf))
+    ends = [(end, policy.budget) for end in _ends(db, found, path, tail, in_force)]
+    if in_force is not None:
+        # At last every summary by its shortest text, all in one step: the next turn needs no further one.
+        ends += [(end, 0) for end, _ in ends if path.after(end) == in_force.tail_from]
     best: tuple[Cut, int] | None = None
-    for end in _ends(db, found, path, tail, in_force):
-        cut, size = _draw(db, found, path, end, tail, window, policy, stalled)
+    for end, budget in ends:
+        cut, size = _draw(db, found, path, end, tail, window, budget, stalled=stalled, grown=policy.grown)
         weight = window.weigh(size)
         if best is None or weight < best[1]:
             best = cut, weight
@@ -131,7 +136,17 @@ def draw_cut(
             break
     if best is None or best[1] >= now:
         return None
-    return best[0]
+    moves = in_force is None or best[0].tail_from != in_force.tail_from
+    return best[0] if moves or _worthwhile(window, now, best[1]) else None
+
+
+def _worthwhile(window: Window, now: int, then: int) -> bool:
+    """Whether a cut under the same tail brings a request below the line it is at, or into its window."""
+    before, after = now + window.preamble, then + window.preamble
+    if before < window.swap:
+        return True
+    line = window.trigger if before >= window.trigger else window.swap
+    return after < line or after <= window.tokens < before
 
 
 def _ends(db: apsw.Connection, session: Session, path: Path, tail: Tail, in_force: Cut | None) -> list[Seq]:
@@ -167,17 +182,19 @@ def _draw(
     end: Seq,
     tail: Tail,
     window: Window,
-    policy: Policy,
+    budget: int,
+    *,
     stalled: bool,
+    grown: bool,
 ) -> tuple[Cut, Size]:
-    """The cut whose tail starts after row `end`, and what its projection weighs."""
+    """The cut whose tail starts after row `end`, its summaries within a budget, and what it shows weighs."""
     tail_from = path.after(end)
     assert tail_from is not None
     nodes = dag.frontier(db, session.id, path, end)
     texts = [summarized(db, session.id, node) for node in nodes]
     quotes = quotes_for(db, session, path, tail_from, tail, window)
     verbatim = store.path_totals(db, session.id, session.leaf) - store.path_totals(db, session.id, end)
-    tiers = lcm.choose_tiers(texts, min(policy.budget, max(_room(window, verbatim, quotes), 0)))
+    tiers = lcm.choose_tiers(texts, min(budget, max(_room(window, verbatim, quotes), 0)))
     history = lcm.history(texts, tiers, quotes.blocks)
     assert history is not None
     cut = Cut(
@@ -189,7 +206,7 @@ def _draw(
         quotes=quotes.quotes,
         crowded_out=quotes.crowded_out,
         stalled=stalled,
-        grown=policy.grown,
+        grown=grown,
         window=window.tokens,
         prefix_sha256=hashlib.sha256(history.encode()).hexdigest(),
         made_at=now_ms(),
