@@ -78,6 +78,16 @@ class AppendConflict(LcmError):
         )
 
 
+class SessionExists(LcmError):
+    """A session of that key is there, and is not what this call would make; nothing was written."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"new_session: there is a session {key!r} already, and it is no fork from this row. "
+            "Give another key, or none to have one made."
+        )
+
+
 class MalformedEntry(LcmError):
     """An entry or message cannot be understood; nothing of its batch was written."""
 

@@ -24,7 +24,10 @@ _BACK_TO_FIRST = (
         for name in ("model", "bytes", "fixed", "input_tokens", "cached_tokens")
     ),
     "DROP TABLE pin",
-    *(f"ALTER TABLE session DROP COLUMN {name}" for name in ("provider", "model", "rolling_from")),
+    *(
+        f"ALTER TABLE session DROP COLUMN {name}"
+        for name in ("provider", "model", "rolling_from", "outcome", "unused")
+    ),
 )
 
 

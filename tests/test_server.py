@@ -100,10 +100,11 @@ async def test_every_tool_is_published_with_schemas_and_hints(era: Era, store_pa
             assert hints is not None
             assert hints.open_world_hint is False
             assert hints.destructive_hint is False
-            assert hints.read_only_hint == hints.idempotent_hint == (tool.name not in _WRITING)
+            assert hints.read_only_hint == (tool.name not in _WRITING)
+            assert hints.idempotent_hint == (hints.read_only_hint or tool.name == "lcm_rewind")
 
 
-_WRITING = ("lcm_append", "lcm_compact", "prepare_context")
+_WRITING = ("lcm_append", "lcm_compact", "lcm_fork", "lcm_rewind", "prepare_context")
 
 
 # --- faults

@@ -100,6 +100,29 @@ _REFUSED: list[Refused] = [
     ("lcm_append", {"entries": [{"role": "king", "content": "a"}]}, "entries[0]: role: 'king'"),
     ("lcm_append", {"expect_last_seq": 1}, "Nothing was appended: the session ends at e160, not at e1."),
     ("lcm_append", {"expect_last_seq": -1}, "expect_last_seq: it is -1. Give a whole number from 0."),
+    (
+        "lcm_append",
+        {"entries": [{"role": "user", "content": "a", "parent": "e999"}]},
+        "entries[0]: parent: it",
+    ),
+    (
+        "lcm_append",
+        {"entries": [{"role": "user", "content": "a", "outcome_of": "harbour"}]},
+        "entries[0]: outc",
+    ),
+    (
+        "lcm_append",
+        {"entries": [{"role": "user", "content": "a", "outcome_of": "no"}]},
+        "There is no session",
+    ),
+    *((name, {"session": "nobody"}, "There is no session 'nobody'") for name in ("lcm_fork", "lcm_rewind")),
+    ("lcm_fork", {"at": "e999"}, "at: 'e999' is neither a row nor an entry_id of session 'harbour'"),
+    ("lcm_fork", {"at": "e0"}, "at: 'e0' is neither a row nor an entry_id of session 'harbour'"),
+    ("lcm_fork", {"new_session": "harbour"}, "new_session: there is a session 'harbour' already"),
+    ("lcm_fork", {"new_session": " "}, "new_session: it is empty or too long"),
+    ("lcm_fork", {"marker": "here"}, "marker: it is a text. Give true or false."),
+    ("lcm_rewind", {"to": "s9/e3"}, "to: 's9/e3' is neither a row nor an entry_id of session 'harbour'"),
+    ("lcm_rewind", {"to": None}, "to: it is missing. Give a text of 1 to 200 characters."),
     ("lcm_append", {"after": "e3"}, "Nothing was appended: the session ends at e160, not at e3."),
     ("prepare_context", {"strategy": "roll"}, "strategy: it is 'roll'. Give one of rolling, lcm, none."),
     ("prepare_context", {"provider": ""}, "provider: it has 0 characters. Give a text of 1 to 200"),
@@ -122,6 +145,8 @@ _ENOUGH: dict[str, dict[str, object]] = {
     "prepare_context": {"session": "harbour"},
     "lcm_append": {"session": "harbour", "entries": [{"role": "user", "content": "a"}]},
     "lcm_compact": {"session": "harbour"},
+    "lcm_fork": {"session": "harbour"},
+    "lcm_rewind": {"session": "harbour", "to": "e1"},
 }
 
 

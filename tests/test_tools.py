@@ -62,14 +62,19 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "prepare_context",
         "lcm_append",
         "lcm_compact",
+        "lcm_fork",
+        "lcm_rewind",
     ]
+
+
+_WRITING = ("lcm_append", "lcm_compact", "lcm_fork", "lcm_rewind", "prepare_context")
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
 def test_every_tool_fits_what_clients_keep_of_it(tool: Any) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", tool.name)
     assert 200 < len(tool.description.encode()) <= 2048
-    assert tool.effects.read_only == (tool.name not in ("lcm_append", "lcm_compact", "prepare_context"))
+    assert tool.effects.read_only == (tool.name not in _WRITING)
     assert not tool.effects.destructive
 
 

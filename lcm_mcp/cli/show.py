@@ -45,7 +45,8 @@ def _show_session(out: Console, line: SessionLine) -> None:
     out.print(styled((line.id, "bold cyan"), "  ", title, gap, (figures, "dim")))
     place = [f"{when(line.first_at)} to {when(line.last_at)}" if line.last_at else "empty", line.source]
     if line.parent is not None:
-        place.append(f"{line.link or 'child'} of {one_line(line.parent)}")
+        begins = f" from {line.opener}" if line.opener else ""
+        place.append(f"{line.link or 'child'} of {one_line(line.parent)}{begins}")
     if line.project:
         place.append(one_line(line.project))
     out.print(styled("    ", (shorten(" · ".join(place), out.width - 4), "dim")))
@@ -64,9 +65,11 @@ def show_nodes(out: Console, page: NodePage) -> None:
 def node_line(node: NodeLine) -> Text:
     figures = f"  depth {node.depth}  {span(node.span)}  {count(node.rows, 'row')}"
     size = f"  {node.source_tokens:,} → {node.tokens:,} tokens"
-    return styled(
-        (node.id, "bold cyan"), figures, (size, "dim"), "" if node.frontier else ("  (covered)", "dim")
-    )
+    return styled((node.id, "bold cyan"), figures, (size, "dim"), _state(node))
+
+
+def _state(node: NodeLine) -> tuple[str, str]:
+    return ("  [removed]" if node.removed else "" if node.frontier else "  (covered)"), "dim"
 
 
 def span(first_last: tuple[str, str]) -> str:
@@ -140,6 +143,7 @@ def compact_json(value: object) -> str:
 
 def show_node(out: Console, node: NodeDescription) -> None:
     frontier = "in the frontier" if node.frontier else "not in the frontier"
+    frontier += ", [removed]: its rows are off the active path" if node.removed else ""
     facts = [
         ("covers", f"{span(node.span)}, {count(node.rows, 'row')}, {node.source_tokens:,} tokens"),
         ("size", f"{node.tokens:,} tokens, level {node.level}, by {one_line(node.model)}"),
@@ -168,6 +172,7 @@ def show_row(out: Console, row: RowDescription) -> None:
         ("node", row.node or "none covers it"),
         ("variants", f"{row.variants} of other content came under its id" if row.variants else ""),
         ("children", ", ".join(map(one_line, row.child_sessions))),
+        ("outcome of", ", ".join(map(one_line, row.outcome_of))),
         ("removed", "yes: it is off the active path" if row.removed else ""),
         ("pinned", "yes: quoted where a request no longer shows it" if row.pinned else ""),
     ]

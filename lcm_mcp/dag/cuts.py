@@ -1,8 +1,8 @@
 """Cuts: what a request shows of a session, fixed once.
 
 A cut says where the verbatim tail starts and what stands before it: nodes in tiers (lcm), or one running
-summary (rolling), then quotes of rows. It is written once and never changed; the last one in force of a
-strategy counts. Functions take a connection and never begin or commit.
+summary (rolling), then quotes of rows. It is written once and never changed; the last one of a strategy
+counts whose tail starts on the active path. Functions take a connection and never begin or commit.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import orjson
 
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.transcript.path import Path
 
 ShownTier = Literal["rich", "primary", "stub"]
 QuoteKind = Literal["pin", "opener", "recap"]
@@ -70,20 +71,30 @@ class Cut:
 
 
 def last_cut(db: apsw.Connection, session: SessionId, strategy: str) -> Cut | None:
-    """The cut in force for a strategy. A running summary counts only while no other strategy has cut after
-    it, and nothing has dropped it."""
+    """The cut in force for a strategy on the session's active path."""
+    leaf: int = db.execute("SELECT leaf FROM session WHERE id = ?", (session,)).get
+    return last_cut_on(db, session, strategy, Path(db, session, Seq(leaf)))
+
+
+def last_cut_on(db: apsw.Connection, session: SessionId, strategy: str, path: Path) -> Cut | None:
+    """The cut in force for a strategy on a path: the last one whose tail starts there, and so all before it.
+
+    A running summary counts only while no other cut was made after it, and nothing has dropped it: a branch
+    that leaves the path before its tail has none.
+    """
     if strategy == "rolling":
-        return _cut(
+        newest = _cut(
             db,
             """SELECT * FROM (SELECT * FROM cut WHERE session = ?1 ORDER BY n DESC LIMIT 1)
                 WHERE strategy = 'rolling' AND n >= (SELECT rolling_from FROM session WHERE id = ?1)""",
             (session,),
         )
-    return _cut(
-        db,
-        "SELECT * FROM cut WHERE session = ? AND strategy = ? ORDER BY n DESC LIMIT 1",
-        (session, strategy),
+        return newest if newest is not None and newest.tail_from in path else None
+    made = db.execute(
+        "SELECT n, tail_from FROM cut WHERE session = ? AND strategy = ? ORDER BY n DESC", (session, strategy)
     )
+    found = next((number for number, tail_from in made if tail_from in path), None)
+    return None if found is None else find_cut(db, session, CutId(found))
 
 
 def find_cut(db: apsw.Connection, session: SessionId, cut: CutId) -> Cut | None:

@@ -15,11 +15,13 @@ from pathlib import Path
 import anyio
 
 from lcm_mcp.service import (
+    branching,
     doctoring,
     expanding,
     following,
     importing,
     indexing,
+    forking,
     pinning,
     preparing,
     reading,
@@ -40,6 +42,8 @@ from lcm_mcp.service.answers import (
     Strategy,
 )
 from lcm_mcp.service.background import Background, Report
+from lcm_mcp.service.branching import Tree
+from lcm_mcp.service.forking import Forked, Rewound
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
@@ -160,6 +164,24 @@ class Service:
         """Append entries durably; an unknown session is created."""
         guard = writing.Guard(after, expect_last_seq)
         return await writing.append(self.work, session, entries, guard, title, project, usage)
+
+    async def fork(
+        self,
+        session: str | None = None,
+        at: str | None = None,
+        new_session: str | None = None,
+        marker: bool = False,
+    ) -> Forked:
+        """A new session of a session's rows up to one of them (None: the last), summaries included."""
+        return await forking.fork(self.work, session, at, new_session, marker)
+
+    async def rewind(self, to: str, session: str | None = None) -> Rewound:
+        """Let a session's path end at an earlier row, or at one of another branch."""
+        return await forking.rewind(self.work, session, to)
+
+    async def tree(self, session: str | None = None) -> Tree:
+        """A session's conversation with its branches, and the sessions that start from it."""
+        return await self.work.store.read(branching.tree, self.work, session)
 
     async def pin(self, refs: Sequence[str], session: str | None = None, off: bool = False) -> Pins:
         """Pin rows of one session, or (off) take their pins, then list what is pinned there."""

@@ -22,7 +22,10 @@ Format = Literal["messages", "anthropic", "openai", "text"]
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """One stored session; parent is the key of the session it belongs to, with the link's kind."""
+    """One stored session; parent is the key of the session it belongs to, with the link's kind.
+
+    opener is the row of the parent that it starts from, outcome the one that tells what came of it.
+    """
 
     id: str
     key: str
@@ -35,6 +38,8 @@ class SessionLine:
     strategy: Strategy
     parent: str | None
     link: Literal["fork", "child"] | None
+    opener: str | None
+    outcome: str | None
     first_at: str | None
     last_at: str | None
 
@@ -53,7 +58,10 @@ class SessionPage:
 
 @dataclass(frozen=True, slots=True)
 class NodeLine:
-    """One node; span is its first and last row, preview at most 200 characters of its summary."""
+    """One node; span is its first and last row, preview at most 200 characters of its summary.
+
+    removed: its rows are off the active path, so no request shows it until they are back.
+    """
 
     id: str
     depth: int
@@ -63,6 +71,7 @@ class NodeLine:
     source_tokens: int
     level: int
     frontier: bool
+    removed: bool
     preview: str
     made_at: str
 
@@ -147,6 +156,7 @@ class NodeDescription:
     model: str
     tiers: tuple[TierLine, ...]
     frontier: bool
+    removed: bool
     made_at: str
     text: str
 
@@ -162,7 +172,10 @@ class PartLine:
 
 @dataclass(frozen=True, slots=True)
 class RowDescription:
-    """A row's place: variants counts other content that came under its entry_id."""
+    """A row's place: variants counts other content that came under its entry_id.
+
+    child_sessions start from it, forks among them; outcome_of are those whose outcome it tells.
+    """
 
     ref: str
     role: Role
@@ -177,6 +190,7 @@ class RowDescription:
     pinned: bool
     variants: int
     child_sessions: tuple[str, ...]
+    outcome_of: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -311,7 +311,7 @@ def _parent(db: apsw.Connection, intake: Intake, key: str | None, project: str |
 def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
     if parent is None or found.opener_entry_id is None:
         return None
-    return store.find_entry(db, parent.id, readable(found.opener_entry_id))
+    return placing.find_entry(db, parent.id, readable(found.opener_entry_id))
 
 
 def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed]) -> None:

@@ -113,12 +113,14 @@ def _session_line(db: apsw.Connection, work: Workplace, session: Session) -> Ses
         title=session.title,
         project=session.project,
         source=session.source,
-        rows=session.next_seq - 1,
+        rows=session.rows,
         tokens=store.path_totals(db, session.id, session.leaf).tokens,
         nodes=dag.count(db, session.id),
         strategy=strategy_of(work, session),
         parent=None if parent is None else parent.key,
         link=session.link,
+        opener=None if session.opener is None else f"e{session.opener}",
+        outcome=None if session.outcome is None else f"e{session.outcome}",
         first_at=None if first is None else iso(existing_row(db, session, first).at),
         last_at=None if first is None else iso(existing_row(db, session, session.leaf).at),
     )
@@ -140,7 +142,8 @@ def list_nodes(
     if cursor is not None:
         first, depth_up, number = (int(value) for value in cursors.read(cursor, asked, int, int, int))
         after = Seq(first), depth_up, NodeId(number)
-    frontier = Cover(db, session).frontier
+    cover = Cover(db, session)
+    frontier = cover.frontier
     if frontier_only:
         chosen = [node for node in frontier if depth in (None, node.depth)]
         total = len(chosen)
@@ -152,7 +155,7 @@ def list_nodes(
     shown = found[:limit]
     return NodePage(
         session=session.key,
-        nodes=tuple(_node_line(db, session, node, node.id in standing) for node in shown),
+        nodes=tuple(_node_line(db, session, cover.path, node, node.id in standing) for node in shown),
         total=total,
         covered_end=f"e{frontier[-1].last}" if frontier else None,
         leaf=f"e{session.leaf}" if session.leaf else None,
@@ -161,7 +164,7 @@ def list_nodes(
     )
 
 
-def _node_line(db: apsw.Connection, session: Session, node: Node, standing: bool) -> NodeLine:
+def _node_line(db: apsw.Connection, session: Session, path: Path, node: Node, standing: bool) -> NodeLine:
     text = dag.tiers(db, session.id, node.id)["primary"].text
     return NodeLine(
         id=f"#{node.id}",
@@ -172,6 +175,7 @@ def _node_line(db: apsw.Connection, session: Session, node: Node, standing: bool
         source_tokens=node.source_tokens,
         level=node.level,
         frontier=standing,
+        removed=node.last not in path,
         preview=" ".join(text[: PREVIEW_CHARACTERS * 2].split())[:PREVIEW_CHARACTERS],
         made_at=iso(node.made_at),
     )
@@ -200,6 +204,7 @@ def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> 
 def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDescription:
     texts = dag.tiers(db, session.id, node.id)
     best = texts.get("rich", texts["primary"])
+    cover = Cover(db, session)
     return NodeDescription(
         id=f"#{node.id}",
         header=header(node.id, node.depth, node.first, node.last),
@@ -213,14 +218,15 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
         level=best.level,
         model=best.model,
         tiers=tuple(TierLine(tier.kind, tier.tokens, tier.level, tier.model) for tier in texts.values()),
-        frontier=node.id in {standing.id for standing in Cover(db, session).frontier},
+        frontier=node.id in {standing.id for standing in cover.frontier},
+        removed=node.last not in cover.path,
         made_at=iso(node.made_at),
         text=best.text,
     )
 
 
 def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: Row) -> RowDescription:
-    cover = Cover(db, session)
+    cover, begun = Cover(db, session), sessions.begun_by(db, session.id)
     mark = store.read_mark(db, session.id, row.seq)
     assert mark is not None
     return RowDescription(
@@ -236,7 +242,8 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
         removed=row.seq not in cover.path,
         pinned=pins.is_pinned(db, session.id, row.seq),
         variants=store.count_variants(db, session.id, row.seq),
-        child_sessions=tuple(sessions.children_of_row(db, session.id, row.seq)),
+        child_sessions=tuple(one.key for one in begun if one.opener == row.seq),
+        outcome_of=tuple(one.key for one in begun if one.outcome == row.seq),
     )
 
 

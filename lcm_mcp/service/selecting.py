@@ -44,7 +44,7 @@ def put_strategy(db: apsw.Connection, work: Workplace, session: Session, strateg
 def _look(db: apsw.Connection, work: Workplace, key: str | None) -> Selection:
     session = wanted_session(db, work, key)
     chosen_by = "settings" if session.strategy is None else "session"
-    return Selection(session.key, strategy_of(work, session), chosen_by, session.next_seq - 1)
+    return Selection(session.key, strategy_of(work, session), chosen_by, session.rows)
 
 
 def _select(db: apsw.Connection, work: Workplace, key: str | None, strategy: Strategy) -> Selection:

@@ -15,13 +15,14 @@ import apsw
 
 from lcm_mcp.dag import observations
 from lcm_mcp.dag.observations import Measured
-from lcm_mcp.errors import AppendConflict, InvalidArgument, MalformedAddress
-from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
+from lcm_mcp.errors import AppendConflict, InvalidArgument, MalformedEntry
+from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.answers import Receipt
+from lcm_mcp.service.linking import branch_notes, link_outcomes
 from lcm_mcp.service.requests import Usage
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import placing, sessions, store
 from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.path import Path as RowPath
@@ -44,12 +45,12 @@ class Guard:
     expect_last_seq: int | None = None
 
 
-def checked_key(key: str) -> str:
+def checked_key(key: str, argument: str = "session") -> str:
     """A session key fit to be stored. Raises InvalidArgument."""
     key = readable(key)
     if not key.strip() or len(key) > MAX_KEY_CHARACTERS:
         raise InvalidArgument(
-            "session", "it is empty or too long", f"Give a key of 1 to {MAX_KEY_CHARACTERS} characters."
+            argument, "it is empty or too long", f"Give a key of 1 to {MAX_KEY_CHARACTERS} characters."
         )
     return key
 
@@ -111,8 +112,14 @@ def _append(
             None if project is None else readable(project),
         )
     done = store.append(db, session, entries, now)
+    # A refusal from here on undoes the whole transaction.
     if done.added:
-        _check(db, session, guard, done)  # a refusal undoes the whole transaction
+        _check(db, session, guard, done)
+    if done.lost:
+        raise MalformedEntry(
+            done.lost[0], "parent: it names no row of this session, by ref or entry_id, and no earlier entry"
+        )
+    link_outcomes(db, session, entries, done)
     return Receipt(
         session=session.key,
         created=found is None,
@@ -120,7 +127,10 @@ def _append(
         duplicates=tuple(f"e{seq}" for seq in done.duplicates),
         conflicts=tuple(f"e{seq}" for seq in done.conflicts),
         last_seq=session.next_seq - 1 + done.added,
-        notes=() if usage is None or keep_usage(db, session.id, usage) else (NOT_MEASURED,),
+        notes=(
+            *branch_notes(db, session, done.leaf),
+            *(() if usage is None or keep_usage(db, session.id, usage) else (NOT_MEASURED,)),
+        ),
     )
 
 
@@ -136,26 +146,22 @@ def _check(db: apsw.Connection, session: Session, guard: Guard, done: Appended) 
         return
     believed = _seq_of(db, session, guard.after)
     for seq in takewhile(set(done.duplicates).__contains__, done.refs):
-        if believed is not None and RowPath(db, session.id, seq).before(seq) == believed:
+        if RowPath(db, session.id, seq).before(seq) == believed:
             believed = seq
     if believed != session.leaf:
         raise AppendConflict(guard.after, f"e{session.leaf}")
 
 
-def _seq_of(db: apsw.Connection, session: Session, name: str) -> Seq | None:
+def _seq_of(db: apsw.Connection, session: Session, name: str) -> Seq:
     """The row that a ref or an entry_id names."""
-    found = store.find_entry(db, session.id, readable(name))
-    if found is not None:
-        return found
-    try:
-        address = parse_address(name)
-    except MalformedAddress:
+    found = placing.find_row(db, session.id, readable(name))
+    if found is None:
         raise InvalidArgument(
             "after",
             f"{name[:80]!r} is neither a row nor an entry_id of this session",
             "Use a ref such as e104.",
-        ) from None
-    return address.seq if isinstance(address, RowAddress) else None
+        )
+    return found
 
 
 def _title(entries: Sequence[Sealed]) -> str | None:

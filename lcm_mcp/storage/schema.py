@@ -188,7 +188,15 @@ _FOLLOWED: tuple[str, ...] = (
         PRIMARY KEY(path, session)) STRICT, WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED)
+
+_BRANCHES: tuple[str, ...] = (
+    # The row of the parent that tells what came of a fork or child; opener is the row it started from.
+    "ALTER TABLE session ADD COLUMN outcome INTEGER",
+    # How many numbers below next_seq name no row: a fork leaves out what was removed, and renumbers nothing.
+    "ALTER TABLE session ADD COLUMN unused INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

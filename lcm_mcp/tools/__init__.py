@@ -15,8 +15,10 @@ from lcm_mcp.tools import (
     lcm_compact,
     lcm_describe,
     lcm_expand,
+    lcm_fork,
     lcm_grep,
     lcm_list,
+    lcm_rewind,
     lcm_sessions,
     prepare_context,
     prepare_context_read,
@@ -32,6 +34,8 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     prepare_context.TOOL,
     lcm_append.TOOL,
     lcm_compact.TOOL,
+    lcm_fork.TOOL,
+    lcm_rewind.TOOL,
 )
 
 ToolsetName = Literal["read", "agent", "all"]

@@ -26,8 +26,8 @@ class AppendArguments(Arguments):
         Field(
             min_length=1,
             description='Messages in order: {"role": "user|assistant|tool|system", "content": text or '
-            'parts, "entry_id"?, "at"?, "pin"?}. Anthropic and OpenAI messages are taken as they '
-            "are.",
+            'parts, "entry_id"?, "at"?, "pin"?, "parent"?, "outcome_of"?}. Anthropic and OpenAI messages '
+            "are taken as they are.",
         ),
     ]
     after: Annotated[
@@ -84,6 +84,10 @@ TOOL = Tool(
         "retry is refused instead of stored twice. All entries of a call are stored, or none.\n"
         '"pin": true on an entry is for what must stay in sight, such as a constraint of the user: its row '
         "stays quoted near the head of a request that no longer shows it word for word.\n"
+        '"parent" (a ref or entry_id) lets an entry follow an earlier row instead of the last one: what '
+        "came after that row is removed from the path, as by lcm_rewind. Rows of one model message and its "
+        'results are siblings and remove none. "outcome_of" names a fork or child of this session whose '
+        "outcome the entry tells.\n"
         "Returns a ref for each entry in order (e104), which of them were already there, which came "
         "with other content under a known entry_id (both are kept), and last_seq. When this returns, "
         "the rows are on disk."

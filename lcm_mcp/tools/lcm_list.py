@@ -41,7 +41,8 @@ def _line(node: NodeLine) -> str:
     return (
         f"{node.id} depth {node.depth}, {span(node.span)}, {count(node.rows, 'row')}, "
         f"{node.tokens} tokens for {node.source_tokens}, level {node.level}"
-        f"{flags(frontier=node.frontier)}, made {node.made_at}\n  {quoted(node.preview)}"
+        f"{flags(frontier=node.frontier, removed=node.removed)}, made {node.made_at}\n"
+        f"  {quoted(node.preview)}"
     )
 
 
@@ -75,7 +76,8 @@ TOOL = Tool(
         "Returns for each node its id (#12), depth (0 covers rows, higher ones cover nodes), span of "
         "rows it covers (e104..e238), sizes in estimated tokens, level (1 detailed, 2 bullets, 3 "
         "truncated), whether it is on the frontier (the nodes that together cover the summarized part "
-        "exactly once), and a preview. frontier_only gives the shortest overview. Where there are no "
+        "exactly once) or removed (over rows off the path), and a preview. frontier_only gives the "
+        "shortest overview. Where there are no "
         "nodes yet the answer says how to make some; lcm_grep and lcm_expand work without them.\n"
         "Go on with lcm_describe for a node's whole text, lcm_expand for the original rows under it; "
         "pass next_cursor as cursor for the next page."

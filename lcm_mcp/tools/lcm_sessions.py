@@ -39,13 +39,19 @@ async def _run(service: Service, arguments: SessionsArguments) -> SessionPage:
 
 
 def _line(session: SessionLine) -> str:
-    belongs = "" if session.parent is None else f", {session.link or 'child'} of {quoted(session.parent)}"
+    belongs = "" if session.parent is None else _belongs(session, session.parent)
     when = "empty" if session.first_at is None else f"{session.first_at} to {session.last_at}"
     return (
         f"{session.id} {quoted(session.key)}: {count(session.rows, 'row')}, {session.tokens} tokens, "
         f"{count(session.nodes, 'node')}, strategy {session.strategy}, {when}{belongs}\n"
         f"  title {quoted(session.title)}, project {quoted(session.project)}, source {quoted(session.source)}"
     )
+
+
+def _belongs(session: SessionLine, parent: str) -> str:
+    begins = "" if session.opener is None else f" from {session.opener}"
+    ends = "" if session.outcome is None else f", outcome {session.outcome}"
+    return f", {session.link or 'child'} of {quoted(parent)}{begins}{ends}"
 
 
 def _next(page: SessionPage) -> str:

@@ -26,13 +26,14 @@ from lcm_mcp.transcript.model import ROLES, Draft, Json, Opaque, Part, Reasoning
 
 MAX_ID_CHARACTERS = 200
 
-_UNSUPPORTED = ("parent", "outcome_of")
 _OUR_KEYS = (
     "role",
     "content",
     "entry_id",
     "at",
     "pin",
+    "parent",
+    "outcome_of",
     "message_id",
     "id",
     "name",
@@ -120,9 +121,6 @@ def _entry(value: object) -> Block:
     if not isinstance(value, dict):
         raise _Malformed(f"it is {_a_kind_of(value)}, not an object")
     entry = cast("Block", value)
-    for key in _UNSUPPORTED:
-        if key in entry:
-            raise _Malformed(f"{key}: not supported yet, leave it out")
     unknown = sorted(str(key) for key in entry if key not in _KNOWN_KEYS)
     if unknown:
         named = ", ".join(key[:60] for key in unknown[:8])
@@ -145,6 +143,8 @@ def _draft(entry: Block) -> Draft:
         message_id=response_id if message_id is None else message_id,
         at=_at(entry),
         pin=_pin(entry),
+        parent=_identity(entry, "parent"),
+        outcome_of=_identity(entry, "outcome_of"),
     )
 
 

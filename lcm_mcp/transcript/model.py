@@ -96,7 +96,11 @@ class Draft:
     entry_id is the source's own identity (None: the caller has none and a repeat is a new row);
     message_id is shared by the lines of one model message; at is milliseconds since 1970 UTC.
     An inactive draft is kept and readable but stands off the active path. A pinned one is marked to be
-    quoted later; the mark is no content, so it never tells two drafts apart.
+    quoted later; the mark is no content, so it never tells two drafts apart, and neither is any link.
+
+    parent is the row it follows, by entry_id or address (None: the one before it). prompt_under is the
+    entry_id that a source has a prompt under: a second prompt under one row makes a branch. outcome_of is
+    the session, started from this one, whose outcome it tells.
     """
 
     role: Role
@@ -106,6 +110,9 @@ class Draft:
     at: int | None = None
     active: bool = True
     pin: bool = False
+    parent: str | None = None
+    prompt_under: str | None = None
+    outcome_of: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

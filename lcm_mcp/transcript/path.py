@@ -43,6 +43,25 @@ def segments_back(db: apsw.Connection, session: SessionId, leaf: Seq) -> Iterato
         high = Seq(before)
 
 
+def all_marks(db: apsw.Connection, session: SessionId) -> list[RowMark]:
+    """Places and weights of every row of a session, on its path or off it, in the order they came."""
+    return [_mark(*row) for row in db.execute(_MARKS, (session, 0, 2**62))]
+
+
+def common(db: apsw.Connection, session: SessionId, one: Seq, other: Seq) -> Seq:
+    """The newest row that stands on the paths to both leaves; 0 where there is none."""
+    ours, theirs = segments_back(db, session, one), segments_back(db, session, other)
+    a, b = next(ours, None), next(theirs, None)
+    while a is not None and b is not None:
+        if a.low > b.high:
+            a = next(ours, None)
+        elif b.low > a.high:
+            b = next(theirs, None)
+        else:
+            return min(a.high, b.high)
+    return Seq(0)
+
+
 class Path:
     """The path to one leaf, read segment by segment as far as anyone asks; valid inside one transaction."""
 

@@ -60,8 +60,11 @@ def seal(draft: Draft) -> Sealed:
     return Sealed(
         draft=replace(
             draft,
-            entry_id=None if draft.entry_id is None else readable(draft.entry_id),
-            message_id=None if draft.message_id is None else readable(draft.message_id),
+            entry_id=_readable(draft.entry_id),
+            message_id=_readable(draft.message_id),
+            parent=_readable(draft.parent),
+            prompt_under=_readable(draft.prompt_under),
+            outcome_of=_readable(draft.outcome_of),
         ),
         text=text,
         payload=None if _is_complete(draft.parts, text) else pack(blocks, text),
@@ -223,6 +226,10 @@ def readable(text: str) -> str:
         # A surrogate pair written as two escapes is one character; what stays lone is unreadable.
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def _readable(name: str | None) -> str | None:
+    return None if name is None else readable(name)
 
 
 def _weigh(part: Part) -> Size:

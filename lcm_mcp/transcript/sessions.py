@@ -19,14 +19,15 @@ NATIVE = "native"
 Link = Literal["fork", "child"]
 
 _COLUMNS = """id, key, title, project, source, native_id, strategy, parent, link, opener,
-    leaf, next_seq, next_node, next_cut, active_at, provider, model"""
+    outcome, leaf, next_seq, unused, next_node, next_cut, active_at, provider, model"""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
     """A session's own record; leaf is 0 while it has no row, times are milliseconds since 1970 UTC.
 
-    provider and model are those last named for a request.
+    provider and model are those last named for a request. opener is the parent's row that a fork or child
+    starts from, outcome the parent's row that tells what came of it.
     """
 
     id: SessionId
@@ -39,13 +40,20 @@ class Session:
     parent: SessionId | None
     link: Link | None
     opener: Seq | None
+    outcome: Seq | None
     leaf: Seq
     next_seq: Seq
+    unused: int
     next_node: NodeId
     next_cut: CutId
     active_at: int
     provider: str | None
     model: str | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it holds, removed ones among them."""
+        return self.next_seq - 1 - self.unused
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +83,8 @@ def find_by_native(db: apsw.Connection, source: str, native_id: str) -> Session 
 
 
 def last_active(db: apsw.Connection, project: str | None) -> Session | None:
-    """The main session with the newest row: of the project where it has one, else of the whole store."""
+    """The session with the newest row that is no child: of the project where it has one, else of the whole
+    store."""
     if project is not None:
         found = _one(db, "project = ? AND link IS NOT 'child' ORDER BY active_at DESC, id DESC", (project,))
         if found is not None:
@@ -103,6 +112,37 @@ def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
     made = find_by_id(db, SessionId(number))
     assert made is not None
     return made
+
+
+def create_fork(
+    db: apsw.Connection, source: Session, key: str, at: Seq, rows: int, active_at: int, now: int
+) -> Session:
+    """Make a session that goes on from row `at` of another as that one would; its `rows` rows are still to be
+    copied.
+
+    Numbers of rows go on after `at`, those of nodes and cuts after the source's own, so that none that was
+    there then comes to mean something else.
+    """
+    number: int = db.execute(
+        """INSERT INTO session(key, title, project, source, strategy, parent, link, opener, leaf, next_seq,
+            unused, next_node, next_cut, created_at, active_at, provider, model)
+            SELECT ?2, title, project, ?3, strategy, id, 'fork', ?4, ?4, ?4 + 1, ?4 - ?5,
+            next_node, next_cut, ?7, ?6, provider, model FROM session WHERE id = ?1 RETURNING id""",
+        (source.id, key, NATIVE, at, rows, active_at, now),
+    ).get
+    made = find_by_id(db, SessionId(number))
+    assert made is not None
+    return made
+
+
+def move_leaf(db: apsw.Connection, session: SessionId, leaf: Seq) -> None:
+    """Let the active path end at a stored row."""
+    db.execute("UPDATE session SET leaf = ? WHERE id = ?", (leaf, session))
+
+
+def note_outcome(db: apsw.Connection, session: SessionId, outcome: Seq) -> None:
+    """Note which row of the parent tells what came of the session; a later one counts."""
+    db.execute("UPDATE session SET outcome = ? WHERE id = ?", (outcome, session))
 
 
 def describe(db: apsw.Connection, session: SessionId, title: str | None, project: str | None) -> None:
@@ -187,14 +227,10 @@ def every(db: apsw.Connection, project: str | None) -> Iterator[Session]:
         yield Session(*row)
 
 
-def children_of_row(db: apsw.Connection, session: SessionId, seq: Seq) -> Sequence[str]:
-    """Keys of the sessions that this row started."""
-    return [
-        key
-        for (key,) in db.execute(
-            "SELECT key FROM session WHERE parent = ? AND opener = ? ORDER BY id", (session, seq)
-        )
-    ]
+def begun_by(db: apsw.Connection, parent: SessionId) -> Sequence[Session]:
+    """The forks and children of a session, oldest first."""
+    rows = db.execute(f"SELECT {_COLUMNS} FROM session WHERE parent = ? ORDER BY id", (parent,))
+    return [Session(*row) for row in rows]
 
 
 def _one(db: apsw.Connection, where: str, bindings: Sequence[object]) -> Session | None:

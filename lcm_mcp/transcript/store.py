@@ -30,47 +30,46 @@ from lcm_mcp.transcript.model import (
     ToolResult,
 )
 from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.transcript.placing import Head, answered_calls, bindable, followed, head_at, place
 from lcm_mcp.transcript.sealing import encode, stored_digest, unseal
 from lcm_mcp.transcript.sessions import Session
 
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What became of each entry, in order; duplicates and conflicts are among refs too."""
+    """What became of each entry, in order; duplicates and conflicts are among refs too.
+
+    lost are places of entries that named a parent which is not there; they followed the row before.
+    """
 
     refs: tuple[Seq, ...]
     duplicates: tuple[Seq, ...]
     conflicts: tuple[Seq, ...]
     leaf: Seq
+    lost: tuple[int, ...]
 
     @property
     def added(self) -> int:
         return len(self.refs) - len(self.duplicates) - len(self.conflicts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Head:
-    """Where the path ends: what the next row's place and totals are made from."""
-
-    leaf: Seq
-    unit: Seq
-    round: Seq
-    message_id: str | None
-    total: Size
-
-
 def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now: int) -> Appended:
-    """Append entries after the session's leaf, whole or (if the transaction fails) not at all."""
-    head = _head(db, session)
+    """Append entries after the session's leaf, or where they say, whole or (if the transaction fails) not at
+    all. The last active one is the leaf from then on."""
+    head = head_at(db, session.id, session.leaf)
     next_seq = session.next_seq
     refs: list[Seq] = []
     duplicates: list[Seq] = []
     conflicts: list[Seq] = []
-    for entry in entries:
+    lost: list[int] = []
+    for index, entry in enumerate(entries):
         # The write lock is held, so what is not found here cannot appear before the INSERT.
         found = _find_entry(db, session.id, entry)
         if found is None:
-            head = _insert(db, session.id, next_seq, head, entry, now)
+            followed_head = followed(db, session.id, head, entry.draft)
+            if followed_head is None:
+                lost.append(index)
+            head = _insert(db, session.id, next_seq, followed_head or head, entry, now)
             if entry.draft.pin:
                 pins.pin(db, session.id, next_seq, now)
             refs.append(next_seq)
@@ -89,35 +88,7 @@ def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now
             "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
             (head.leaf, next_seq, newest, session.id),
         )
-    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), head.leaf)
-
-
-def find_entry(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | None:
-    """The row that an entry_id names."""
-    seq: int | None = db.execute(
-        "SELECT seq FROM row WHERE session = ? AND entry_id = ?", (session, entry_id)
-    ).get
-    return None if seq is None else Seq(seq)
-
-
-def _head(db: apsw.Connection, session: Session) -> _Head:
-    if session.leaf == 0:
-        return _Head(Seq(0), Seq(0), Seq(0), None, Size())
-    unit, round_, cum_bytes, cum_inputs, cum_fixed = next(
-        db.execute(
-            "SELECT unit, round, cum_bytes, cum_inputs, cum_fixed FROM row WHERE session = ? AND seq = ?",
-            (session.id, session.leaf),
-        )
-    )
-    message_id = _message_id(db, session.id, round_)
-    return _Head(session.leaf, unit, round_, message_id, Size(cum_bytes, cum_inputs, cum_fixed))
-
-
-def _message_id(db: apsw.Connection, session: SessionId, seq: Seq) -> str | None:
-    found: str | None = db.execute(
-        "SELECT message_id FROM row WHERE session = ? AND seq = ?", (session, seq)
-    ).get
-    return found
+    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), head.leaf, tuple(lost))
 
 
 def _find_entry(db: apsw.Connection, session: SessionId, entry: Sealed) -> tuple[Seq, bytes] | None:
@@ -132,13 +103,13 @@ def _find_entry(db: apsw.Connection, session: SessionId, entry: Sealed) -> tuple
     )
 
 
-def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entry: Sealed, now: int) -> _Head:
+def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: Head, entry: Sealed, now: int) -> Head:
     """Store one row after head and return the head it makes; an inactive row leaves the head where it is."""
     draft = entry.draft
     # Off the path a row neither calls nor answers: an active result must find its call still open.
     paired = draft.parts if draft.active else ()
-    answered = _answered(db, session, paired)
-    unit, round_, message_id = _place(db, session, seq, head, entry, answered)
+    answered = answered_calls(db, session, head.leaf, paired)
+    unit, round_, message_id = place(db, session, seq, head, entry, answered)
     total = head.total + entry.size
     db.execute(
         """INSERT INTO row(session, seq, prev, unit, round, role, entry_id, message_id, at, results, digest,
@@ -171,74 +142,15 @@ def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: _Head, entr
     )
     if not draft.active:
         return head
-    return _Head(seq, unit, round_, message_id, total)
-
-
-def _place(
-    db: apsw.Connection,
-    session: SessionId,
-    seq: Seq,
-    head: _Head,
-    entry: Sealed,
-    answered: Sequence[_Call],
-) -> tuple[Seq, Seq, str | None]:
-    """The unit and round of a new row, and the message_id of the row that opens that round."""
-    draft = entry.draft
-    has_result = any(isinstance(part, ToolResult) for part in draft.parts)
-    if head.leaf == 0 or (draft.role == "user" and not has_result and draft.active):
-        return seq, seq, draft.message_id
-    unit = min([head.unit, *(call.unit for call in answered)])
-    same_message = draft.message_id is not None and draft.message_id == head.message_id
-    if draft.role == "assistant" and not has_result and not same_message:
-        return unit, seq, draft.message_id
-    round_ = min([head.round, *(call.round for call in answered)])
-    message_id = head.message_id if round_ == head.round else _message_id(db, session, round_)
-    return unit, round_, message_id
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    """A stored call: its row, its place among that row's calls, and that row's unit and round."""
-
-    id: str
-    seq: Seq
-    n: int
-    unit: Seq
-    round: Seq
-
-
-_OPEN_CALL = """SELECT call.id, call.seq, call.n, row.unit, row.round
-    FROM call JOIN row ON row.session = call.session AND row.seq = call.seq
-    WHERE call.session = ?1 AND call.id = ?2 AND NOT EXISTS(
-        SELECT 1 FROM answer WHERE answer.session = ?1 AND answer.id = ?2
-        AND answer.call_seq = call.seq AND answer.call_n = call.n)
-    ORDER BY call.seq DESC, call.n DESC LIMIT ?3"""
-
-
-def _answered(db: apsw.Connection, session: SessionId, parts: Iterable[Part]) -> list[_Call]:
-    """The calls that a row's results answer: for each id the nearest unanswered ones before it."""
-    wanted: dict[str, int] = {}
-    for part in parts:
-        if isinstance(part, ToolResult):
-            wanted[part.call_id] = wanted.get(part.call_id, 0) + 1
-    return [
-        _Call(*row)
-        for call_id, times in wanted.items()
-        for row in db.execute(_OPEN_CALL, (session, _bindable(call_id), times))
-    ]
+    return Head(seq, unit, round_, message_id, total)
 
 
 def _insert_calls(db: apsw.Connection, session: SessionId, seq: Seq, parts: Iterable[Part]) -> None:
     calls = [part for part in parts if isinstance(part, ToolCall)]
     db.executemany(
         "INSERT INTO call(session, id, seq, n) VALUES(?, ?, ?, ?)",
-        [(session, _bindable(call.call_id), seq, n) for n, call in enumerate(calls)],
+        [(session, bindable(call.call_id), seq, n) for n, call in enumerate(calls)],
     )
-
-
-def _bindable(call_id: str) -> str:
-    """A call id that SQLite can hold; ids that differ only in lone surrogates are one."""
-    return call_id.encode("utf-8", "replace").decode("utf-8")
 
 
 def _insert_text(db: apsw.Connection, entry: Sealed) -> TextId:
@@ -318,6 +230,16 @@ def read_rows(
 def read_row(db: apsw.Connection, session: SessionId, seq: Seq) -> Row | None:
     """One whole row, on the path or off it."""
     return next(read_rows(db, session, [Segment(seq, seq)]), None)
+
+
+def beginning(db: apsw.Connection, session: SessionId, seq: Seq, characters: int) -> str:
+    """How a row's text begins."""
+    text: str = db.execute(
+        """SELECT substr(text.body, 1, ?3) FROM row JOIN text ON text.id = row.text
+            WHERE row.session = ?1 AND row.seq = ?2""",
+        (session, seq, characters),
+    ).get
+    return text
 
 
 def altered(db: apsw.Connection) -> Iterator[str]:

@@ -1,0 +1,188 @@
+"""Where a new row goes: after which row, into which unit and round, and which calls it answers.
+
+A row follows the path's end unless it names another row as its parent: then it starts a branch there, and
+what came after its parent is off the path. Rows of one model message, and what answers it, are siblings and
+no branches, whichever of them they name. Nothing is inserted here; what is asked is asked along one path.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import apsw
+
+from lcm_mcp.errors import MalformedAddress
+from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
+from lcm_mcp.tokens import Size
+from lcm_mcp.transcript.model import Draft, Part, Sealed, ToolResult
+from lcm_mcp.transcript.path import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Where a path ends: what the next row's place and totals are made from."""
+
+    leaf: Seq
+    unit: Seq
+    round: Seq
+    message_id: str | None
+    total: Size
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A stored call: its row, its place among that row's calls, and that row's unit and round."""
+
+    id: str
+    seq: Seq
+    n: int
+    unit: Seq
+    round: Seq
+
+
+def head_at(db: apsw.Connection, session: SessionId, leaf: Seq) -> Head:
+    """The end of the path to row `leaf`; 0 is before the first row."""
+    if leaf == 0:
+        return Head(Seq(0), Seq(0), Seq(0), None, Size())
+    unit, round_, cum_bytes, cum_inputs, cum_fixed = next(
+        db.execute(
+            "SELECT unit, round, cum_bytes, cum_inputs, cum_fixed FROM row WHERE session = ? AND seq = ?",
+            (session, leaf),
+        )
+    )
+    message_id = _message_id(db, session, round_)
+    return Head(leaf, unit, round_, message_id, Size(cum_bytes, cum_inputs, cum_fixed))
+
+
+def find_row(db: apsw.Connection, session: SessionId, name: str) -> Seq | None:
+    """The stored row that an entry_id or an address names in the session."""
+    found = find_entry(db, session, name)
+    if found is not None:
+        return found
+    try:
+        address = parse_address(name)
+    except MalformedAddress:
+        return None
+    if not isinstance(address, RowAddress) or address.session not in (None, session):
+        return None
+    stored: int = db.execute(
+        "SELECT EXISTS(SELECT 1 FROM row WHERE session = ? AND seq = ?)", (session, address.seq)
+    ).get
+    return address.seq if stored else None
+
+
+def find_entry(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | None:
+    """The row that an entry_id names."""
+    seq: int | None = db.execute(
+        "SELECT seq FROM row WHERE session = ? AND entry_id = ?", (session, entry_id)
+    ).get
+    return None if seq is None else Seq(seq)
+
+
+# --- branches
+
+
+def followed(db: apsw.Connection, session: SessionId, head: Head, draft: Draft) -> Head | None:
+    """The end of the path that a draft goes on with; None where it names a parent that is not there."""
+    if draft.parent is not None:
+        parent = find_row(db, session, draft.parent)
+        if parent is None:
+            return None
+        return head if _is_sibling(db, session, head, parent) else head_at(db, session, parent)
+    if draft.prompt_under is not None:
+        return _for_prompt(db, session, head, draft.prompt_under)
+    return head
+
+
+def _is_sibling(db: apsw.Connection, session: SessionId, head: Head, parent: Seq) -> bool:
+    """Whether nothing but the parent's own round comes after it on the path."""
+    if parent == head.leaf:
+        return True
+    path = Path(db, session, head.leaf)
+    if parent not in path or path.marks(parent, parent)[0].round != head.round:
+        return False
+    return all(mark.round == head.round for mark in path.marks(parent, head.leaf))
+
+
+def _for_prompt(db: apsw.Connection, session: SessionId, head: Head, under: str) -> Head:
+    """What a prompt follows whose source has it under the row `under`: a second prompt there makes a branch.
+
+    Anything else its source may mean by that (a resumed or compacted session, a row it does not have)
+    follows what came before it.
+    """
+    parent = find_entry(db, session, under)
+    path = Path(db, session, head.leaf)
+    if parent is None or parent not in path:
+        return head
+    last, opened = parent, path.marks(parent, parent)[0].round
+    while (following := path.after(last)) is not None:
+        mark = path.marks(following, following)[0]
+        if mark.round != opened:
+            return head_at(db, session, last) if mark.unit == following else head
+        last = following
+    return head
+
+
+# --- unit, round, calls
+
+
+def place(
+    db: apsw.Connection, session: SessionId, seq: Seq, head: Head, entry: Sealed, answered: Iterable[Call]
+) -> tuple[Seq, Seq, str | None]:
+    """The unit and round of a new row, and the message_id of the row that opens that round."""
+    draft = entry.draft
+    calls = list(answered)
+    has_result = any(isinstance(part, ToolResult) for part in draft.parts)
+    if head.leaf == 0 or (draft.role == "user" and not has_result and draft.active):
+        return seq, seq, draft.message_id
+    unit = min([head.unit, *(call.unit for call in calls)])
+    same_message = draft.message_id is not None and draft.message_id == head.message_id
+    if draft.role == "assistant" and not has_result and not same_message:
+        return unit, seq, draft.message_id
+    round_ = min([head.round, *(call.round for call in calls)])
+    message_id = head.message_id if round_ == head.round else _message_id(db, session, round_)
+    return unit, round_, message_id
+
+
+_CALLS = """SELECT call.seq, call.n, row.unit, row.round
+    FROM call JOIN row ON row.session = call.session AND row.seq = call.seq
+    WHERE call.session = ? AND call.id = ? ORDER BY call.seq DESC, call.n DESC"""
+_ANSWERS = "SELECT seq FROM answer WHERE session = ? AND id = ? AND call_seq = ? AND call_n = ?"
+
+
+def answered_calls(db: apsw.Connection, session: SessionId, leaf: Seq, parts: Iterable[Part]) -> list[Call]:
+    """The calls that a row's results answer: for each id the nearest unanswered ones on the path to `leaf`.
+
+    A call counts as unanswered where all its answers are on other branches.
+    """
+    wanted: dict[str, int] = {}
+    for part in parts:
+        if isinstance(part, ToolResult):
+            wanted[part.call_id] = wanted.get(part.call_id, 0) + 1
+    path = Path(db, session, leaf)
+    return [call for call_id, times in wanted.items() for call in _open(db, session, path, call_id, times)]
+
+
+def _open(db: apsw.Connection, session: SessionId, path: Path, call_id: str, times: int) -> list[Call]:
+    found: list[Call] = []
+    bound = bindable(call_id)
+    for seq, n, unit, round_ in db.execute(_CALLS, (session, bound)):
+        answers = db.execute(_ANSWERS, (session, bound, seq, n))
+        if seq in path and not any(answer in path for (answer,) in answers):
+            found.append(Call(bound, Seq(seq), n, Seq(unit), Seq(round_)))
+            if len(found) == times:
+                break
+    return found
+
+
+def bindable(call_id: str) -> str:
+    """A call id that SQLite can hold; ids that differ only in lone surrogates are one."""
+    return call_id.encode("utf-8", "replace").decode("utf-8")
+
+
+def _message_id(db: apsw.Connection, session: SessionId, seq: Seq) -> str | None:
+    found: str | None = db.execute(
+        "SELECT message_id FROM row WHERE session = ? AND seq = ?", (session, seq)
+    ).get
+    return found
