@@ -2,16 +2,17 @@
 
 The order of lines is the order of the conversation. parentUuid is not used to reorder or to drop:
 after a compaction, an interrupt or a resume it leads nowhere, and following it would lose most of a
-long session. It is followed among sidechain lines alone, to tell one subagent from another; each
-becomes a child session. All other messages of a file are one session, whatever sessionId they bear.
-Envelopes, toolUseResult (the message's content again) and lines without a message are not stored.
+long session. It is followed among sidechain lines, to tell one subagent from another; each becomes a
+child session. Of a user's prompt it is told, so that a second one under the same row makes a branch.
+All other messages of a file are one session, whatever sessionId they bear. Envelopes, toolUseResult
+(the message's content again) and lines without a message are not stored.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -31,7 +32,7 @@ from lcm_mcp.transcript.importers.report import (
     Trouble,
     without_marks,
 )
-from lcm_mcp.transcript.model import Draft, Json, JsonObject, Opaque, Part, Role, Text, ToolCall
+from lcm_mcp.transcript.model import Draft, Json, JsonObject, Opaque, Part, Role, Text, ToolCall, ToolResult
 
 TITLE_CHARACTERS = 80
 _MESSAGE_TYPES = ("user", "assistant")
@@ -98,6 +99,7 @@ class _Reading:
     by_agent: dict[str, str] = field(default_factory=dict[str, str])
     taken: set[str] = field(default_factory=set[str])
     openers: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
+    beside: dict[str, str] = field(default_factory=dict[str, str])
     named: set[str] = field(default_factory=set[str])
 
     def memory(self) -> dict[str, Json]:
@@ -112,6 +114,7 @@ class _Reading:
             "sidechains": rows,
             "agents": dict(self.by_agent),
             "openers": {prompt: list(ids) for prompt, ids in self.openers.items() if ids},
+            "beside": dict(self.beside),
         }
 
     def remember(self, memory: JsonObject) -> None:
@@ -126,10 +129,12 @@ class _Reading:
         self.taken = {*rows, *self.by_agent.values()}
         for prompt, ids in cast("dict[str, list[str]]", memory["openers"]).items():
             self.openers[prompt].extend(ids)
+        self.beside = dict(cast("dict[str, str]", memory["beside"]))
 
     def events(self, found: Object) -> Iterator[Event]:
         value = found.value
         if value.get("type") not in _MESSAGE_TYPES:
+            self._pass_by(value)
             kind = value.get("type")
             yield Other(kind if isinstance(kind, str) else "unknown", found.line)
             return
@@ -152,6 +157,7 @@ class _Reading:
                 known = SessionFound(key, None, None) if self.main_found else None
                 yield known or self._main_found(key, value, draft)
             self._note_main(draft, entry_id)
+            draft = self._hung(value, draft)
         self.named.add(key)
         yield Entry(key, draft, found.line, ordinal)
 
@@ -166,6 +172,20 @@ class _Reading:
             prompt = _subagent_prompt(part)
             if prompt:
                 self.openers[_digest(prompt)].append(entry_id)
+
+    def _pass_by(self, value: Block) -> None:
+        """Remember what a line that is not stored hangs under: a prompt may hang under that line."""
+        uuid, parent = _text_of(value, "uuid"), _text_of(value, "parentUuid")
+        if uuid is not None and parent is not None:
+            self.beside[uuid] = self.beside.get(parent, parent)
+
+    def _hung(self, value: Block, draft: Draft) -> Draft:
+        """A user's prompt with the stored line that it hangs under; any other line as it is."""
+        answers = any(isinstance(part, ToolResult) for part in draft.parts)
+        if draft.role != "user" or answers or not draft.active or value.get("isMeta") is True:
+            return draft
+        parent = _text_of(value, "parentUuid")
+        return draft if parent is None else replace(draft, prompt_under=self.beside.get(parent, parent))
 
     def _sidechain_found(self, key: str, main: str, value: Block, draft: Draft) -> SessionFound:
         text = _plain_text(draft.parts)
