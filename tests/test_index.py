@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from random import Random
-from typing import Literal
+from typing import Literal, cast
 
 import anyio
 import apsw
@@ -137,8 +137,8 @@ def test_the_index_finds_what_reading_finds_after_any_history(db: apsw.Connectio
 
 def _do(db: apsw.Connection, sessions: Sequence[SessionId], deed: tuple[str, int, object]) -> None:
     match deed:
-        case ("rows", which, list(texts)):
-            add(db, sessions[which], *[draft("user", str(text)) for text in texts])
+        case ("rows", which, texts):
+            add(db, sessions[which], *[draft("user", text) for text in cast("list[str]", texts)])
         case ("summary", which, (str(text), str(rich))):
             summarize(db, sessions[which], text, rich)
         case ("rewind", which, None):
@@ -241,8 +241,9 @@ def test_no_search_sorts_what_it_reads(db: apsw.Connection, newest_first: bool) 
     def explain(cursor: apsw.Cursor, sql: str, bindings: object) -> bool:
         if sql not in seen and not sql.startswith("EXPLAIN") and "FROM" in sql:
             seen.append(sql)
-            given = bindings if isinstance(bindings, tuple) else ()
-            for *_, detail in db.execute("EXPLAIN QUERY PLAN " + sql, given):
+            for *_, detail in db.execute(
+                "EXPLAIN QUERY PLAN " + sql, cast("tuple[int | str, ...]", bindings)
+            ):
                 plans.append(f"{detail} | {sql}")
         return True
 

@@ -21,7 +21,7 @@ from lcm_mcp.errors import ImportRefused, InvalidArgument
 from lcm_mcp.ids import Seq
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.writing import checked_key
-from lcm_mcp.transcript import followed, sessions, store
+from lcm_mcp.transcript import followed, placing, sessions, store
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
 from lcm_mcp.transcript.importers import FORMATS, Entry, Event, Mark, Resume, SessionFound, Tally, Trouble
 from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _READING: Final = (
     "session",
+    "have",
     "window_tokens",
     "preamble_tokens",
     "system",

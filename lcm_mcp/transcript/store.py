@@ -203,7 +203,7 @@ def is_called(db: apsw.Connection, session: SessionId, call_id: str, first: Seq,
     """Whether a row from `first` on and before `before` makes a call of that id, on the path or off it."""
     found: int | None = db.execute(
         "SELECT 1 FROM call WHERE session = ? AND id = ? AND seq >= ? AND seq < ? LIMIT 1",
-        (session, _bindable(call_id), first, before),
+        (session, bindable(call_id), first, before),
     ).get
     return found is not None
 
