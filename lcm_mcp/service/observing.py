@@ -256,9 +256,9 @@ def _sections(query: PrepareQuery, judged: Judged, outlined: Outline) -> Iterato
             tokens=judged.preamble.tokens,
             preview=readable((query.system or "")[:PREVIEW_CHARACTERS]),
         )
-    history = lcm.history_size(outlined.history)
-    if outlined.history is not None:
-        yield from _before_the_tail(view, outlined.history, outlined.quotes)
+    history = lcm.history_size(view.history)
+    if view.history is not None:
+        yield from _before_the_tail(view, view.history, outlined.quotes)
     tail = view.size - history
     if outlined.first:
         yield Section(

@@ -43,9 +43,12 @@ def shown_history(db: apsw.Connection, session: SessionId, cut: Cut | None) -> s
 
 def shown_size(db: apsw.Connection, session: Session, cut: Cut | None, leaf: Seq) -> Size:
     """What the projection of a cut weighs at a leaf: history and tail, without preamble."""
+    return lcm.history_size(shown_history(db, session.id, cut)) + tail_size(db, session, cut, leaf)
+
+
+def tail_size(db: apsw.Connection, session: Session, cut: Cut | None, leaf: Seq) -> Size:
     totals = store.path_totals(db, session.id, leaf)
     if cut is None:
         return totals
     before = Path(db, session.id, leaf).before(cut.tail_from)
-    tail = totals - store.path_totals(db, session.id, before)
-    return lcm.history_size(shown_history(db, session.id, cut)) + tail
+    return totals - store.path_totals(db, session.id, before)

@@ -15,11 +15,12 @@ from lcm_mcp.dag import cuts
 from lcm_mcp.dag.cuts import Cut
 from lcm_mcp.errors import BadCursor
 from lcm_mcp.ids import CutId, Seq, SessionId
+from lcm_mcp.projection import lcm
 from lcm_mcp.projection.formats import render
 from lcm_mcp.projection.model import Notes, Projection, Rendered, TailRow
 from lcm_mcp.service.answers import Format, Strategy
 from lcm_mcp.service.quoting import quote_blocks
-from lcm_mcp.service.showing import shown_history, shown_size
+from lcm_mcp.service.showing import shown_history, tail_size
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
@@ -28,11 +29,12 @@ from lcm_mcp.transcript.sessions import Session
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A session as one projection sees it."""
+    """A session as one projection sees it; history is what stands before the tail, where there is a cut."""
 
     session: Session
     leaf: Seq
     cut: Cut | None
+    history: str | None
     size: Size
 
     @property
@@ -60,7 +62,7 @@ def view_in_force(db: apsw.Connection, session: SessionId, strategy: Strategy) -
     found = sessions.find_by_id(db, session)
     assert found is not None
     cut = None if strategy == "none" else cuts.last_cut(db, session, strategy)
-    return View(found, found.leaf, cut, shown_size(db, found, cut, found.leaf))
+    return _view(db, found, cut, found.leaf)
 
 
 def named_view(db: apsw.Connection, session: SessionId, cut: int, leaf: int) -> View:
@@ -70,15 +72,20 @@ def named_view(db: apsw.Connection, session: SessionId, cut: int, leaf: int) -> 
     gone = leaf != 0 and store.read_mark(db, session, Seq(leaf)) is None
     if found is None or gone or (cut != 0 and stands is None):
         raise BadCursor
-    return View(found, Seq(leaf), stands, shown_size(db, found, stands, Seq(leaf)))
+    return _view(db, found, stands, Seq(leaf))
+
+
+def _view(db: apsw.Connection, session: Session, cut: Cut | None, leaf: Seq) -> View:
+    history = shown_history(db, session.id, cut)
+    size = lcm.history_size(history) + tail_size(db, session, cut, leaf)
+    return View(session, leaf, cut, history, size)
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What stands where in a projection, without its rows: history and quotes as they are shown, the tail
-    by its first and last row (0 where there is none) and the text it begins with."""
+    """What stands where in a projection, without its rows: quotes as they are shown, the tail by its first
+    and last row (0 where there is none) and the text it begins with."""
 
-    history: str | None
     quotes: Sequence[str]
     first: Seq
     last: Seq
@@ -89,7 +96,6 @@ def outline(db: apsw.Connection, view: View) -> Outline:
     first = _first(Path(db, view.session.id, view.leaf), view) or Seq(0)
     opening = store.read_row(db, view.session.id, first) if first else None
     return Outline(
-        shown_history(db, view.session.id, view.cut),
         [] if view.cut is None else quote_blocks(db, view.session.id, view.cut.quotes),
         first,
         view.leaf if first else Seq(0),
@@ -107,7 +113,7 @@ def rendered(db: apsw.Connection, view: View, form: Format, start: Seq | None = 
     ]
     if start is not None:
         return render(Projection(None, tail, continues=True), form)
-    return render(Projection(shown_history(db, view.session.id, view.cut), tail), form)
+    return render(Projection(view.history, tail), form)
 
 
 def _first(path: Path, view: View) -> Seq | None:
