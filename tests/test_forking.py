@@ -308,6 +308,6 @@ def test_the_tree_shows_branches_forks_and_where_they_start(
     ]
     assert run.done("--session", "s", "rewind", "a2") == "s ends at e4 now: 3 rows removed, 2 restored.\n"
     tree = run.answer("--session", "s", "tree")
-    assert [branch["active"] for branch in tree["branches"]] == [True, False]
+    assert [branch["active"] for branch in tree["branches"]] == [True, False, False]
     assert run.refusal("--session", "s", "rewind", "e99").startswith("lcm-mcp: to: 'e99' is neither a row")
     assert run.answer("--session", "try", "tree")["opener"] == "e3"
