@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
+from functools import partial
 
 import apsw
 
@@ -122,22 +123,21 @@ def draw_cut(
     path = Path(db, session, found.leaf)
     in_force = cuts.last_cut(db, session, STRATEGY)
     now = window.weigh(shown_size(db, found, in_force, found.leaf))
-    ends = [(end, policy.budget) for end in _ends(db, found, path, tail, in_force)]
-    if in_force is not None:
-        # At last every summary by its shortest text, all in one step: the next turn needs no further one.
-        ends += [(end, 0) for end, _ in ends if path.after(end) == in_force.tail_from]
+    draw = partial(_draw, db, found, path, tail, window, policy, stalled=stalled)
     best: tuple[Cut, int] | None = None
-    for end, budget in ends:
-        cut, size = _draw(db, found, path, end, tail, window, budget, stalled=stalled, grown=policy.grown)
-        weight = window.weigh(size)
+    for end in _ends(db, found, path, tail, in_force):
+        cut, weight = draw(end)
         if best is None or weight < best[1]:
             best = cut, weight
         if best[1] + window.preamble < window.swap:
             break
-    if best is None or best[1] >= now:
+    if best is None:
         return None
+    if best[1] + window.preamble >= window.swap:
+        shortest = draw(path.before(best[0].tail_from), shortest=True)
+        best = shortest if _worthwhile(window, best[1], shortest[1]) else best
     moves = in_force is None or best[0].tail_from != in_force.tail_from
-    return best[0] if moves or _worthwhile(window, now, best[1]) else None
+    return best[0] if best[1] < now and (moves or _worthwhile(window, now, best[1])) else None
 
 
 def _worthwhile(window: Window, now: int, then: int) -> bool:
@@ -179,22 +179,24 @@ def _draw(
     db: apsw.Connection,
     session: Session,
     path: Path,
-    end: Seq,
     tail: Tail,
     window: Window,
-    budget: int,
+    policy: Policy,
+    end: Seq,
     *,
     stalled: bool,
-    grown: bool,
-) -> tuple[Cut, Size]:
-    """The cut whose tail starts after row `end`, its summaries within a budget, and what it shows weighs."""
+    shortest: bool = False,
+) -> tuple[Cut, int]:
+    """The cut whose tail starts after row `end`, and what it shows weighs; shortest: every summary by its
+    shortest text, at one go."""
     tail_from = path.after(end)
     assert tail_from is not None
     nodes = dag.frontier(db, session.id, path, end)
     texts = [summarized(db, session.id, node) for node in nodes]
     quotes = quotes_for(db, session, path, tail_from, tail, window)
     verbatim = store.path_totals(db, session.id, session.leaf) - store.path_totals(db, session.id, end)
-    tiers = lcm.choose_tiers(texts, min(budget, max(_room(window, verbatim, quotes), 0)))
+    room = max(_room(window, verbatim, quotes), 0)
+    tiers = lcm.choose_tiers(texts, 0 if shortest else min(policy.budget, room))
     history = lcm.history(texts, tiers, quotes.blocks)
     assert history is not None
     cut = Cut(
@@ -206,12 +208,12 @@ def _draw(
         quotes=quotes.quotes,
         crowded_out=quotes.crowded_out,
         stalled=stalled,
-        grown=grown,
+        grown=policy.grown,
         window=window.tokens,
         prefix_sha256=hashlib.sha256(history.encode()).hexdigest(),
         made_at=now_ms(),
     )
-    return cut, lcm.history_size(history) + verbatim
+    return cut, window.weigh(lcm.history_size(history) + verbatim)
 
 
 def _commit(db: apsw.Connection, session: SessionId, cut: Cut) -> Cut | None:
