@@ -82,7 +82,7 @@ async def test_under_a_tail_that_stays_all_summaries_are_shortened_in_one_step(s
     async with using(store_path, writer, settings=LEAVES) as service:
         seen = await grown(service, 10)
     (before, view), *later = cuts_in_place(seen)
-    assert before >= 1800 > view.tokens
+    assert (before > 2000, view.tokens < 1800) == (True, True)
     assert all("[shortened: " in block for block in blocks(view) if block.startswith("[lcm:summary"))
-    assert len(view.shown) == 5
+    assert len(view.shown) == 3
     assert len(later) == 1

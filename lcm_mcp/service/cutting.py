@@ -126,18 +126,16 @@ def draw_cut(
     draw = partial(_draw, db, found, path, tail, window, policy, stalled=stalled)
     best: tuple[Cut, int] | None = None
     for end in _ends(db, found, path, tail, in_force):
-        cut, weight = draw(end)
+        stays = in_force is not None and path.after(end) == in_force.tail_from
+        cut, weight = draw(end, shortest=stays and now + window.preamble > window.tokens)
         if best is None or weight < best[1]:
             best = cut, weight
         if best[1] + window.preamble < window.swap:
             break
-    if best is None:
+    if best is None or best[1] >= now:
         return None
-    if best[1] + window.preamble >= window.swap:
-        shortest = draw(path.before(best[0].tail_from), shortest=True)
-        best = shortest if _worthwhile(window, best[1], shortest[1]) else best
     moves = in_force is None or best[0].tail_from != in_force.tail_from
-    return best[0] if best[1] < now and (moves or _worthwhile(window, now, best[1])) else None
+    return best[0] if moves or _worthwhile(window, now, best[1]) else None
 
 
 def _worthwhile(window: Window, now: int, then: int) -> bool:
@@ -188,7 +186,7 @@ def _draw(
     shortest: bool = False,
 ) -> tuple[Cut, int]:
     """The cut whose tail starts after row `end`, and what it shows weighs; shortest: every summary by its
-    shortest text, at one go."""
+    shortest text, so that the rows to come need no further cut at once."""
     tail_from = path.after(end)
     assert tail_from is not None
     nodes = dag.frontier(db, session.id, path, end)
