@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from math import ceil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -85,3 +86,23 @@ def _listed(said: str | None, name: str) -> tuple[Provider | None, ModelInfo | N
     else:
         seller = find_provider_by_id(providers, said)
     return seller, None if seller is None else seller.find_model(name, all_providers=providers)
+
+
+def price_micro_usd(
+    provider: str | None, address: str | None, model: str, input_tokens: int, output_tokens: int
+) -> int | None:
+    """What a call costs in millionths of a US dollar, rounded up; None where no price is known.
+
+    The provider is known by its name or by the address that is called; nothing is guessed for others.
+    """
+    from genai_prices import Usage, calc_price
+
+    try:
+        usage = Usage(input_tokens=input_tokens, output_tokens=output_tokens)
+        if address is None:
+            found = calc_price(usage, model, provider_id=provider)
+        else:
+            found = calc_price(usage, model, provider_api_url=address)
+    except LookupError:
+        return None
+    return ceil(found.total_price * 1_000_000)

@@ -33,6 +33,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from lcm_mcp.chain import EXTRACTIVE_ONLY, EntryList, fault_in_list, shown_list
 from lcm_mcp.errors import SettingsError
 
 Origin = Literal["default", "file", "environment", "flag"]
@@ -50,6 +51,11 @@ def default_db() -> Path:
 def default_file() -> Path:
     """settings.json in the platform's config folder; it need not exist."""
     return platformdirs.user_config_path("lcm-mcp", appauthor=False) / "settings.json"
+
+
+def default_folder() -> Path:
+    """Where commands that write summaries are started: what they leave behind is of no session of anyone."""
+    return platformdirs.user_cache_path("lcm-mcp", appauthor=False) / "summarizer"
 
 
 def _whole(value: object) -> object:
@@ -178,6 +184,10 @@ class Settings(BaseModel):
     fold_imports: _Switch = True
     large_file_chars: _Size = 32_000
     pinned_rows_percent: Annotated[_Whole, Field(ge=0, lt=100)] = 2
+    summarizers: EntryList = EXTRACTIVE_ONLY
+    summarizer_call_tokens: _Size = 200_000
+    summarizer_pass_tokens: _Size = 1_000_000
+    summarizer_day_tokens: _Size = 2_000_000
     rolling: RollingSettings = Field(default_factory=RollingSettings)
     lcm: LcmSettings = Field(default_factory=LcmSettings)
 
@@ -201,6 +211,7 @@ class Settings(BaseModel):
     def in_force(self) -> tuple[InForce, ...]:
         """Every setting in the order of KEYS; a secret that is set is a row of asterisks."""
         values = _flat(cast("dict[str, object]", self.model_dump(mode="json", by_alias=True)))
+        values["summarizers"] = shown_list(self.summarizers)
         return tuple(InForce(key, cast("Value", values[key]), origin) for key, origin in self.origins.items())
 
 
@@ -350,6 +361,8 @@ def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
         return f"{message}."  # a rule between settings, which names them; the input is all of them
     source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
     where = source.get(origins.get(key, "default"), "the default")
+    if key == "summarizers":
+        return f"{fault_in_list(fault['loc'], fault['type'], message)} (from {where})."
     shown = "used" if key == "token" else _shown(fault["input"])  # a secret, even a wrong one
     return f"{key} cannot be {shown} (from {where}): it {message.removeprefix('it ')}."
 

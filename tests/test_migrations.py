@@ -12,6 +12,9 @@ from lcm_mcp.service.requests import PrepareQuery
 
 _BACK_TO_FIRST = (
     *(f"DROP TABLE followed{what}" for what in ("_session", "", "_line", "_folder")),
+    "DROP TABLE spend",
+    "DROP TABLE breaker",
+    *(f"ALTER TABLE tier DROP COLUMN {name}" for name in ("input_tokens", "output_tokens", "micro_usd")),
     "DROP TABLE gram",
     "DROP TABLE gram_instance",
     "DROP TABLE gram_state",

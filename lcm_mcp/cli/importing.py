@@ -6,6 +6,7 @@ next one, but the command then ends with 1.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,10 +79,18 @@ def import_command(
 
 
 def _files(path: Path) -> Iterator[Path]:
+    from lcm_mcp.settings import default_folder
+
     if path.is_dir():
-        yield from sorted(path.rglob("*.jsonl"))
+        own = _claude_folder(str(default_folder()))
+        yield from sorted(file for file in path.rglob("*.jsonl") if own not in file.parts)
     else:
         yield path
+
+
+def _claude_folder(project: str) -> str:
+    """Under which name Claude Code keeps the sessions of a folder; those of our summarizers are no one's."""
+    return re.sub(r"[^A-Za-z0-9]", "-", project)
 
 
 async def _import_all(

@@ -204,6 +204,11 @@ def _accounts(seen: Observation, timed: bool) -> Iterator[str]:
         ratio = f"{seen.done.source_tokens:,} → {seen.done.summary_tokens:,} tokens"
         took = f", {seen.done.seconds:g} s" if timed else ""
         yield f"made: {made}, {_levels(seen.done.levels)}; {ratio}{took}"
+    if seen.done is not None and seen.done.model_calls:
+        tokens = seen.done.model_input_tokens + seen.done.model_output_tokens
+        usd = seen.done.cost_usd
+        price = "price unknown" if usd is None else f"${usd:.4f}"
+        yield f"models: {count(seen.done.model_calls, 'call')}, {tokens:,} tokens, {price}"
 
 
 def _made(done: Done) -> Iterator[str]:

@@ -14,6 +14,7 @@ from lcm_mcp.cli.text import count, one_line, percent
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from lcm_mcp.dag.spending import Spent
     from lcm_mcp.service.statistics import Stats
 
 
@@ -47,6 +48,7 @@ def show_stats(out: Console, stats: Stats) -> None:
         ("summarized", _summarized(stats)),
         ("cuts", ", ".join(f"{number:,} {name}" for name, number in stats.cuts.items()) or "none"),
         ("requests", _requests(stats)),
+        ("models", _models(stats)),
         ("pins", f"{stats.pins:,}"),
         ("texts", f"{stats.text_bytes:,} bytes of rows, {stats.summary_bytes:,} of summaries"),
         ("payloads", f"{stats.payload_bytes:,} bytes"),
@@ -89,3 +91,19 @@ def _requests(stats: Stats) -> str:
     if stats.cached_share is None:
         return measured
     return f"{measured}, {percent(round(stats.cached_share * 10_000), 10_000)} cached"
+
+
+def _models(stats: Stats) -> str:
+    """What calls of models took; nothing where there were none."""
+    named = "; ".join(
+        f"{one_line(name)} {count(each.calls, 'call')}, {each.input_tokens:,} tokens in, "
+        f"{each.output_tokens:,} out, {_price(each)}"
+        for name, each in stats.spent.items()
+    )
+    return f"{named}; {stats.spent_today_tokens:,} tokens today (the whole store)" if named else ""
+
+
+def _price(spent: Spent) -> str:
+    unpriced = f", {count(spent.unpriced_calls, 'call')} of unknown price" if spent.unpriced_calls else ""
+    unsettled = f", {spent.unsettled_tokens:,} tokens not counted" if spent.unsettled_tokens else ""
+    return f"${spent.usd:.4f}{unpriced}{unsettled}"

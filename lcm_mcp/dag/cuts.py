@@ -14,6 +14,7 @@ from typing import Literal, cast
 import apsw
 import orjson
 
+from lcm_mcp.dag.model import FREE, Cost
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.path import Path
@@ -31,13 +32,15 @@ class ShownNode:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Rolling's one summary of the rows first to last, the rung it came from and who wrote it."""
+    """Rolling's one summary of the rows first to last, the rung it came from, who wrote it, and what the
+    answers cost that it took."""
 
     text: str
     first: Seq
     last: Seq
     level: int
     model: str
+    cost: Cost = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,14 @@ def _shape(cut: Cut) -> dict[str, Json]:
         "nodes": [[shown.node, shown.tier] for shown in cut.shown],
         "running": None
         if running is None
-        else [running.text, running.first, running.last, running.level, running.model],
+        else [
+            running.text,
+            running.first,
+            running.last,
+            running.level,
+            running.model,
+            [running.cost.input_tokens, running.cost.output_tokens, running.cost.micro_usd],
+        ],
         "quotes": [[quote.kind, quote.seq, quote.characters] for quote in cut.quotes],
         "crowded_out": [*cut.crowded_out],
         "stalled": cut.stalled,
@@ -159,7 +169,7 @@ def _cut(db: apsw.Connection, query: str, bindings: Sequence[int | str]) -> Cut 
         strategy=cast("CutStrategy", strategy),
         tail_from=Seq(tail_from),
         shown=tuple(ShownNode(NodeId(node), tier) for node, tier in stored["nodes"]),
-        running=None if running is None else Running(*running),
+        running=None if running is None else _running(*running),
         quotes=tuple(Quote(*quote) for quote in stored.get("quotes", ())),
         crowded_out=tuple(Seq(seq) for seq in stored.get("crowded_out", ())),
         stalled=stored["stalled"],
@@ -168,3 +178,9 @@ def _cut(db: apsw.Connection, query: str, bindings: Sequence[int | str]) -> Cut 
         prefix_sha256=prefix_sha256,
         made_at=made_at,
     )
+
+
+def _running(
+    text: str, first: int, last: int, level: int, model: str, cost: Sequence[int] = (0, 0, 0)
+) -> Running:
+    return Running(text, Seq(first), Seq(last), level, model, Cost(*cost))

@@ -36,14 +36,43 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """What calls took: tokens as the provider counted them, and millionths of a dollar, None where no price
+    is known."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    micro_usd: int | None = 0
+
+    def __add__(self, other: Cost) -> Cost:
+        priced = None
+        if self.micro_usd is not None and other.micro_usd is not None:
+            priced = self.micro_usd + other.micro_usd
+        return Cost(self.input_tokens + other.input_tokens, self.output_tokens + other.output_tokens, priced)
+
+    @property
+    def tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def usd(self) -> float | None:
+        return None if self.micro_usd is None else self.micro_usd / 1_000_000
+
+
+FREE: Final = Cost()
+
+
+@dataclass(frozen=True, slots=True)
 class Tier:
-    """One text of a node, with what it takes as shown, the rung it came from, and who wrote it."""
+    """One text of a node, with what it takes as shown, the rung it came from, who wrote it, and what the
+    answers cost that it took to get it."""
 
     kind: TierKind
     text: str
     tokens: TokenCount
     level: int
     model: str
+    cost: Cost = FREE
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Literal
 
 import apsw
 
-from lcm_mcp.dag.model import MAX_DEPTH, Node, Stale, Summary, Tier, TierKind
+from lcm_mcp.dag.model import MAX_DEPTH, Cost, Node, Stale, Summary, Tier, TierKind
 from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript.path import Path
@@ -106,13 +106,15 @@ def count(db: apsw.Connection, session: SessionId, depth: int | None = None) -> 
 
 def tiers(db: apsw.Connection, session: SessionId, node: NodeId) -> dict[TierKind, Tier]:
     """A node's texts by kind; the primary one is always there."""
-    rows: Iterable[tuple[TierKind, str, int, int, str]] = db.execute(
-        """SELECT tier.kind, text.body, tier.tokens, tier.level, tier.model
+    rows: Iterable[tuple[TierKind, str, int, int, str, int, int, int | None]] = db.execute(
+        """SELECT tier.kind, text.body, tier.tokens, tier.level, tier.model,
+            tier.input_tokens, tier.output_tokens, tier.micro_usd
             FROM tier JOIN text ON text.id = tier.text WHERE tier.session = ? AND tier.node = ?""",
         (session, node),
     )
     return {
-        kind: Tier(kind, body, TokenCount(tokens), level, model) for kind, body, tokens, level, model in rows
+        kind: Tier(kind, body, TokenCount(tokens), level, model, Cost(*cost))
+        for kind, body, tokens, level, model, *cost in rows
     }
 
 
@@ -226,9 +228,20 @@ def _insert(
         if tier is not None:
             db.execute("INSERT INTO text(body) VALUES(?)", (tier.text,))
             db.execute(
-                """INSERT INTO tier(session, node, kind, text, tokens, level, model)
-                    VALUES(?, ?, ?, ?, ?, ?, ?)""",
-                (session, number, tier.kind, db.last_insert_rowid(), tier.tokens, tier.level, tier.model),
+                """INSERT INTO tier(session, node, kind, text, tokens, level, model,
+                    input_tokens, output_tokens, micro_usd) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+                (
+                    session,
+                    number,
+                    tier.kind,
+                    db.last_insert_rowid(),
+                    tier.tokens,
+                    tier.level,
+                    tier.model,
+                    tier.cost.input_tokens,
+                    tier.cost.output_tokens,
+                    tier.cost.micro_usd,
+                ),
             )
     return node
 

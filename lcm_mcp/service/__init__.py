@@ -48,6 +48,7 @@ from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
+from lcm_mcp.service.spending import models_of
 from lcm_mcp.service.statistics import Stats
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
@@ -65,7 +66,7 @@ class Service:
     @classmethod
     def open(cls, settings: Settings) -> Service:
         """Open (or create) the store that the settings name. Raises StoreError."""
-        return cls(Workplace(Store.open(settings.db), settings, (Extractive(),)))
+        return cls(Workplace(Store.open(settings.db), settings, (Extractive(),), models_of(settings)))
 
     async def close(self) -> None:
         """Close the store; what is called after this raises StoreClosed."""

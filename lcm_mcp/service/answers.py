@@ -133,10 +133,14 @@ class HitPage:
 
 @dataclass(frozen=True, slots=True)
 class TierLine:
+    """A tier, and what the answers cost that it took; usd is null where no price is known."""
+
     kind: Literal["primary", "rich"]
     tokens: int
     level: int
     model: str
+    cost_tokens: int
+    cost_usd: float | None
 
 
 @dataclass(frozen=True, slots=True)

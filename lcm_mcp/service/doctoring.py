@@ -14,13 +14,15 @@ from pathlib import Path
 
 import apsw
 
+from lcm_mcp.dag import spending
 from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
 from lcm_mcp.service.following import following_state
-from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.spending import breaker_line, breakers_open
+from lcm_mcp.service.times import now_ms, today
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
@@ -43,6 +45,8 @@ async def diagnose(work: Workplace) -> Diagnosis:
         except StoreError as error:
             checks.append(Check(name, False, str(error)))
     checks.append(await _followed(work))
+    if work.models:
+        checks.append(await work.store.read(_summarizers, work))
     checks.append(await _writes(work))
     settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
     return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
@@ -150,6 +154,17 @@ async def _followed(work: Workplace) -> Check:
 
 def _named(items: Sequence[object]) -> str:
     return ", ".join(map(str, items[:3])) + (" and more" if len(items) > 3 else "")
+
+
+def _summarizers(db: apsw.Connection, work: Workplace) -> Check:
+    """Whether the models of the chain can be asked, as far as that is known without asking."""
+    unready = ((model.name, model.unready()) for model in work.models)
+    faults = [f"{name}: {reason}." for name, reason in unready if reason is not None]
+    faults += [breaker_line(breaker) for breaker in breakers_open(db, work.models)]
+    if faults:
+        return Check("summarizers", False, f"{' '.join(faults)} Others of the chain are asked meanwhile.")
+    day = f"{spending.counted_on(db, today()):,} of {work.settings.summarizer_day_tokens:,}"
+    return Check("summarizers", True, f"no breaker is open; {day} tokens of today's cap are used")
 
 
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (

@@ -21,10 +21,11 @@ from lcm_mcp.dag.plan import Condense, FoldLeaves, Policy, Settled, Shape, Unit,
 from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.service.passes import Progress
+from lcm_mcp.service.spending import chain_for
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.summarizers.ladder import Task, climb, shown_tokens
-from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source
+from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source, Summarizer
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
@@ -122,7 +123,7 @@ async def _carry_out(work: Workplace, goal: Goal, plan: Plan, progress: Progress
 async def _fold_leaves(
     work: Workplace, goal: Goal, leaf: Seq, shape: Shape, spans: Sequence[Span], progress: Progress
 ) -> Shape | Stale:
-    made = await _make_leaves(work, goal, leaf, spans)
+    made = await _make_leaves(work, goal, leaf, spans, chain_for(work, goal.session, progress, goal.deadline))
     if isinstance(made, Stale):
         return made
     progress.leaves.extend(made)
@@ -135,7 +136,8 @@ async def _fold_leaves(
 async def _condense(
     work: Workplace, goal: Goal, shape: Shape, children: Sequence[Node], progress: Progress
 ) -> Shape | Stale | None:
-    parent = await _make_parent(work, goal, children)
+    chain = chain_for(work, goal.session, progress, goal.deadline)
+    parent = await _make_parent(work, goal, children, chain)
     if parent is None or isinstance(parent, Stale):
         return parent
     progress.parents.append(parent)
@@ -148,21 +150,25 @@ def _with_parent(frontier: Sequence[Node], children: Sequence[Node], parent: Nod
     return [*frontier[:place], parent, *frontier[place + len(children) :]]
 
 
-async def _make_leaves(work: Workplace, goal: Goal, leaf: Seq, spans: Sequence[Span]) -> list[Node] | Stale:
+async def _make_leaves(
+    work: Workplace, goal: Goal, leaf: Seq, spans: Sequence[Span], chain: Sequence[Summarizer]
+) -> list[Node] | Stale:
     made: list[tuple[Span, Summary]] = []
     for span in spans:
         source = await work.store.read(_rows_source, goal.session, leaf, span)
-        summary = await climb(work.chain, _task(source, span.tokens, 0, span.first, span.last, goal.policy))
+        summary = await climb(chain, _task(source, span.tokens, 0, span.first, span.last, goal.policy))
         # A leaf's source has at least MIN_LEAF_TOKENS, and a pointer to it far fewer.
         assert summary is not None
         made.append((span, summary))
     return await work.store.write(dag.commit_leaves, goal.session, made, now_ms())
 
 
-async def _make_parent(work: Workplace, goal: Goal, children: Sequence[Node]) -> Node | Stale | None:
+async def _make_parent(
+    work: Workplace, goal: Goal, children: Sequence[Node], chain: Sequence[Summarizer]
+) -> Node | Stale | None:
     source, tokens = await work.store.read(_nodes_source, goal.session, children)
     first, last = children[0].first, children[-1].last
-    summary = await climb(work.chain, _task(source, tokens, children[0].depth + 1, first, last, goal.policy))
+    summary = await climb(chain, _task(source, tokens, children[0].depth + 1, first, last, goal.policy))
     if summary is None:
         return None
     return await work.store.write(dag.commit_parent, goal.session, children, tokens, summary, now_ms())

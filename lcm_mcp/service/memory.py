@@ -1,11 +1,13 @@
 """Memory without requests: sessions that nobody prepares are folded too, so that they can be looked through.
 
-No window is known and none is needed: complete older units become nodes, and no cut is made.
+No window is known and none is needed: complete older units become nodes, and no cut is made. No model is
+asked, however many are configured: an import may hold years of sessions.
 """
 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import apsw
 
@@ -61,7 +63,7 @@ async def _fold(
     work: Workplace, session: SessionId, newest: Span, progress: Progress, deadline: float
 ) -> None:
     policy = memory_policy(work.settings.lcm)
-    await fold(work, Goal(session, newest.first, policy, deadline), progress)
+    await fold(replace(work, models=()), Goal(session, newest.first, policy, deadline), progress)
 
 
 def _newest_unit(db: apsw.Connection, session: SessionId) -> Span | None:

@@ -27,6 +27,7 @@ from lcm_mcp.transcript.sealing import readable
 
 PREVIEW_CHARACTERS = 180
 MAX_NODES_NAMED = 100
+MAX_FAULTS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +133,7 @@ def _pass_notes(judged: Judged) -> list[str]:
     progress = compacted.progress
     if progress.failed is not None:
         notes.append(f"{progress.failed} The last cut is shown; nothing was lost.")
+    notes += [fault for fault in [*progress.faults][:MAX_FAULTS] if fault != progress.failed]
     if progress.out_of_time:
         notes.append("The time for this call was over: what was made is kept, and the rest is gone on with.")
     if progress.stalled:
@@ -239,6 +241,11 @@ def _done(compacted: Compacted) -> Done:
         source_tokens=progress.folded_tokens,
         summary_tokens=progress.summary_tokens,
         seconds=round(compacted.seconds, 3),
+        model_calls=progress.calls,
+        model_input_tokens=progress.cost.input_tokens,
+        model_output_tokens=progress.cost.output_tokens,
+        uncounted_tokens=progress.uncounted_tokens,
+        cost_usd=progress.cost.usd,
     )
 
 

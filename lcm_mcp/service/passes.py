@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lcm_mcp.dag.cuts import Cut
-from lcm_mcp.dag.model import Node
+from lcm_mcp.dag.model import FREE, Cost, Node
 
 
 @dataclass(slots=True)
@@ -14,7 +14,8 @@ class Progress:
 
     written counts summaries that are no nodes (rolling's), levels the rungs they came from. planned and
     folded are tokens of source, planned being None until it is known. no_room: no summary, however short,
-    was smaller than what it stood for.
+    was smaller than what it stood for. calls are those of models, cost what they took; uncounted are tokens
+    of calls under way and of broken ones, at their most. faults say why others of the chain were asked.
     """
 
     leaves: list[Node] = field(default_factory=list[Node])
@@ -28,6 +29,10 @@ class Progress:
     no_room: bool = False
     failed: str | None = None
     out_of_time: bool = False
+    calls: int = 0
+    uncounted_tokens: int = 0
+    cost: Cost = FREE
+    faults: dict[str, None] = field(default_factory=dict[str, None])
 
     @property
     def levels(self) -> tuple[int, ...]:

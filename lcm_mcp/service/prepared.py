@@ -32,6 +32,8 @@ class Done:
     """What a compaction did before this answer; nodes names the first 100 it made.
 
     written counts summaries that are no nodes (rolling's); source_tokens were folded into summary_tokens.
+    model_* are what calls of models took, as their providers counted it; uncounted_tokens are those of broken
+    calls, at their most. cost_usd is null where a price is unknown.
     """
 
     leaves: int
@@ -42,6 +44,11 @@ class Done:
     source_tokens: int
     summary_tokens: int
     seconds: float
+    model_calls: int = 0
+    model_input_tokens: int = 0
+    model_output_tokens: int = 0
+    uncounted_tokens: int = 0
+    cost_usd: float | None = 0.0
 
 
 @dataclass(frozen=True, slots=True)

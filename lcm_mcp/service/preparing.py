@@ -27,6 +27,7 @@ from lcm_mcp.service.prepared import Observation, Prepared, Wire
 from lcm_mcp.service.requests import PrepareQuery, Usage
 from lcm_mcp.service.selecting import put_strategy
 from lcm_mcp.service.splicing import Asked, Change, Held, change_since, find_held
+from lcm_mcp.service.spending import breaker_line, breakers_open
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.viewing import Outline, View, format_notes, named_view, outline, view_in_force
 from lcm_mcp.service.windows import (
@@ -226,7 +227,8 @@ async def _answer(
     view = judged.view
     outlined, change, unheld = await work.store.read(_since, view, query)
     status, said = status_of(work.settings, query, judged)
-    notes = (*notes, *unheld, *said, *format_notes(change.notes))
+    open_now = await work.store.read(breakers_open, work.models) if work.models else []
+    notes = (*notes, *unheld, *said, *map(breaker_line, open_now), *format_notes(change.notes))
     observation = observe(query, judged, outlined, status, notes)
     if query.keep:
         size = judged.preamble.size + view.size

@@ -217,7 +217,10 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
         source_tokens=node.source_tokens,
         level=best.level,
         model=best.model,
-        tiers=tuple(TierLine(tier.kind, tier.tokens, tier.level, tier.model) for tier in texts.values()),
+        tiers=tuple(
+            TierLine(tier.kind, tier.tokens, tier.level, tier.model, tier.cost.tokens, tier.cost.usd)
+            for tier in texts.values()
+        ),
         frontier=node.id in {standing.id for standing in cover.frontier},
         removed=node.last not in cover.path,
         made_at=iso(node.made_at),

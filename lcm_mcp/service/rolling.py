@@ -28,6 +28,7 @@ from lcm_mcp.projection.labels import rolling_header
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.quoting import Quotes, quotes_for, recap_rows
 from lcm_mcp.service.showing import shown_size
+from lcm_mcp.service.spending import chain_for, most_source_tokens
 from lcm_mcp.service.tails import Tail, wanted_tail
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
@@ -85,7 +86,8 @@ async def fold_and_cut(
 ) -> Cut | None:
     """Evict what does not fit the tail and put the new summary in its place."""
     for _ in range(MAX_STALE_CUTS):
-        eviction = await work.store.read(read_eviction, work.settings.rolling, session, window)
+        most = most_source_tokens(work)
+        eviction = await work.store.read(read_eviction, work.settings.rolling, session, window, most)
         if eviction is None:
             return None
         try:
@@ -103,9 +105,14 @@ async def fold_and_cut(
 
 
 def read_eviction(
-    db: apsw.Connection, settings: RollingSettings, session: SessionId, window: Window
+    db: apsw.Connection,
+    settings: RollingSettings,
+    session: SessionId,
+    window: Window,
+    most: int | None = None,
 ) -> Eviction | None:
-    """What there is to evict; None where that is nothing, or nothing worth a cut."""
+    """What there is to evict; None where that is nothing, or nothing worth a cut. most is what a call may
+    be given, in tokens, where that may be less than half the window."""
     found = sessions.find_by_id(db, session)
     assert found is not None
     in_force = cuts.last_cut(db, session, STRATEGY)
@@ -118,7 +125,8 @@ def read_eviction(
     limit = _limit(db, found, path, tail, window, in_force, first)
     if limit < WORTHWHILE_TOKENS:
         return None
-    size = max(window.in_rule_tokens(window.tokens) // 2 - limit, WORTHWHILE_TOKENS)
+    half = window.in_rule_tokens(window.tokens) // 2
+    size = max((half if most is None else min(half, most)) - limit, WORTHWHILE_TOKENS)
     chunks = tuple(_chunks(db, found, path, tail, floor, size))
     start = first if in_force is None or in_force.running is None else in_force.running.first
     return Eviction(found.leaf, in_force, tail, start, chunks, limit)
@@ -240,12 +248,13 @@ async def _fold(
             progress.out_of_time = True
             return reached
         source = await work.store.read(_source, session, eviction.leaf, so_far, chunk)
-        summary = await climb(work.chain, _task(source, eviction, so_far, chunk))
+        chain = chain_for(work, session, progress, deadline)
+        summary = await climb(chain, _task(source, eviction, so_far, chunk))
         if summary is None:
             progress.no_room = True
             return reached
         primary = summary.primary
-        so_far = Running(primary.text, eviction.first, chunk.last, primary.level, primary.model)
+        so_far = Running(primary.text, eviction.first, chunk.last, primary.level, primary.model, primary.cost)
         _note(progress, chunk, summary)
         if chunk.ends_unit:
             reached = so_far

@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 import apsw
 
-from lcm_mcp.dag import cuts
+from lcm_mcp.dag import cuts, spending
 from lcm_mcp.dag import figures as summaries
 from lcm_mcp.dag import store as dag
+from lcm_mcp.dag.spending import Spent
 from lcm_mcp.ids import Seq
 from lcm_mcp.service.answers import Strategy
+from lcm_mcp.service.times import today
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, strategy_of, wanted_session
 from lcm_mcp.transcript import figures, sessions, store
 from lcm_mcp.transcript.path import Path
@@ -31,8 +33,8 @@ class Stats:
 
     rows count removed ones too; tokens, units and unsummarized_rows are of active paths. covered_tokens of
     rows stand under frontier_tokens of summaries. provider_* are sums over the measured requests whose
-    observation is kept; cached_share is of those whose provider told it, from 0 to 1. file_bytes is all of
-    the store's file, whatever the session.
+    observation is kept; cached_share is of those whose provider told it, from 0 to 1. spent is what calls of
+    models took, by summarizer. file_bytes and spent_today_tokens are the whole store's, whatever the session.
     """
 
     session: str | None
@@ -62,6 +64,8 @@ class Stats:
     images: int
     image_bytes: int
     file_bytes: int
+    spent: dict[str, Spent]
+    spent_today_tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +140,8 @@ def _stats(db: apsw.Connection, work: Workplace, key: str | None, file_bytes: in
         images=bulk.images,
         image_bytes=bulk.image_bytes,
         file_bytes=file_bytes,
+        spent=spending.spent(db, of),
+        spent_today_tokens=spending.counted_on(db, today()),
     )
 
 

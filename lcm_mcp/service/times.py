@@ -30,3 +30,8 @@ def parse_time(name: str, text: str) -> int:
             name, f"{text[:40]!r} is not a time", "Use ISO 8601, such as 2026-01-31 or 2026-01-31T10:00:00Z."
         ) from error
     return int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def today() -> str:
+    """The day in UTC, such as 2026-01-31."""
+    return datetime.now(UTC).date().isoformat()

@@ -31,6 +31,7 @@ from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.background import Background, Report, no_report
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
+from lcm_mcp.summarizers.metered import Model
 from lcm_mcp.summarizers.model import Summarizer
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.model import Row
@@ -44,7 +45,8 @@ EVERYWHERE = "*"
 
 @dataclass(frozen=True, slots=True)
 class Workplace:
-    """The open store, the settings in force and the summarizers in the order they are tried.
+    """The open store, the settings in force and the summarizers in the order they are tried: models, each
+    call of which is accounted for, then the chain's end, which costs nothing.
 
     background holds the passes under way; report is told how far the call at hand is.
     """
@@ -52,6 +54,7 @@ class Workplace:
     store: Store
     settings: Settings
     chain: Sequence[Summarizer]
+    models: Sequence[Model] = ()
     background: Background = field(default_factory=Background)
     report: Report = no_report
 

@@ -196,7 +196,28 @@ _BRANCHES: tuple[str, ...] = (
     "ALTER TABLE session ADD COLUMN unused INTEGER NOT NULL DEFAULT 0",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES)
+
+_SPENDING: tuple[str, ...] = (
+    # What was paid for a text; micro_usd is NULL where no price is known.
+    "ALTER TABLE tier ADD COLUMN input_tokens INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tier ADD COLUMN output_tokens INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE tier ADD COLUMN micro_usd INTEGER DEFAULT 0",
+    # Calls of a UTC day. unsettled are tokens of calls under way, and of those that nobody can count any
+    # more; unpriced are calls without a known price.
+    """CREATE TABLE spend(
+        day TEXT NOT NULL, session INTEGER NOT NULL REFERENCES session(id), summarizer TEXT NOT NULL,
+        calls INTEGER NOT NULL, unsettled INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
+        micro_usd INTEGER NOT NULL, unpriced INTEGER NOT NULL,
+        PRIMARY KEY(day, session, summarizer)) STRICT, WITHOUT ROWID""",
+    # Summarizers that failed when last called, under a mark of their settings; open where opened_at is set,
+    # and then not called before again_at.
+    """CREATE TABLE breaker(
+        mark TEXT PRIMARY KEY, summarizer TEXT NOT NULL, reason TEXT NOT NULL, faults INTEGER NOT NULL,
+        opened_at INTEGER, again_at INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES, _SPENDING)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

@@ -9,8 +9,8 @@ next one, and with none left the summary failed and nothing is stored. No connec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Final, Literal, assert_never
+from dataclasses import dataclass, replace
+from typing import Final, assert_never
 
 from lcm_mcp.dag.model import Summary, Tier
 from lcm_mcp.errors import SummarizerFailed
@@ -69,16 +69,19 @@ async def climb(chain: Sequence[Summarizer], task: Task) -> Summary | None:
     """
     limit = TokenCount(LIMIT_FACTOR * task.target) if task.limit is None else task.limit
     target = TokenCount(min(task.target, limit))
-    first = await _ask(chain, task, 1, target, limit)
+    first = await _ask(chain, Request(task.source, 1, target, limit))
     if _accepted(task, first, limit):
         return await _maybe_smaller(chain, task, first)
     smaller_limit = limit
     if shown_tokens(task.header, first.text) >= task.source_tokens:
         smaller_limit = TokenCount(min(limit, task.source_tokens // 2))
-    second = await _ask(chain, task, 2, TokenCount(min(target, smaller_limit)), smaller_limit)
+    again = Request(task.source, 2, TokenCount(min(target, smaller_limit)), smaller_limit)
+    second = await _ask(chain, again)
+    cost = first.cost + second.cost
     if _accepted(task, second, smaller_limit):
-        return Summary(_tier(task, second.text, 2, second.model))
-    return truncate(task)
+        return Summary(replace(_tier(task, second, 2), cost=cost))
+    cut = truncate(task)
+    return None if cut is None else Summary(replace(cut.primary, cost=cost))
 
 
 def truncate(task: Task) -> Summary | None:
@@ -98,7 +101,7 @@ def truncate(task: Task) -> Summary | None:
         texts.insert(0, f"{head}\n{pointer}\n{end}")
     for text in texts:
         if shown_tokens(task.header, text) < task.source_tokens and text_tokens(text) <= limit:
-            return Summary(_tier(task, text, 3, "truncation"))
+            return Summary(_tier(task, Answer(text, "truncation"), 3))
     return None
 
 
@@ -116,17 +119,15 @@ def source_text(source: Source) -> str:
             assert_never(source)
 
 
-async def _ask(
-    chain: Sequence[Summarizer], task: Task, level: Literal[1, 2], target: TokenCount, limit: TokenCount
-) -> Answer:
+async def _ask(chain: Sequence[Summarizer], request: Request) -> Answer:
     fault: SummarizerFailed | None = None
     for summarizer in chain:
         try:
-            answer = await summarizer.summarize(Request(task.source, level, target, limit))
+            answer = await summarizer.summarize(request)
         except SummarizerFailed as failed:
             fault = failed
             continue
-        return Answer(readable(answer.text).strip(), answer.model)
+        return replace(answer, text=readable(answer.text).strip())
     raise fault or SummarizerFailed("chain", "no summarizer is configured")
 
 
@@ -140,22 +141,22 @@ def _accepted(task: Task, answer: Answer, limit: TokenCount) -> bool:
 
 async def _maybe_smaller(chain: Sequence[Summarizer], task: Task, first: Answer) -> Summary:
     """One pass to make a long answer terse; the thorough text is kept beside the terse one."""
-    thorough = _tier(task, first.text, 1, first.model)
+    thorough = _tier(task, first, 1)
     goal = TokenCount(SMALLER_FACTOR * task.target)
     if task.limit is not None or text_tokens(first.text) <= goal:
         return Summary(thorough)
     try:
-        second = await _ask(chain, task, 2, task.target, goal)
+        second = await _ask(chain, Request(task.source, 2, task.target, goal, first.text))
     except SummarizerFailed:
         return Summary(thorough)  # what was accepted is not lost for a nicety
     if not _accepted(task, second, goal):
-        return Summary(thorough)
-    terse = _tier(task, second.text, 2, second.model)
-    return Summary(terse, Tier("rich", thorough.text, thorough.tokens, thorough.level, thorough.model))
+        return Summary(replace(thorough, cost=first.cost + second.cost))
+    return Summary(_tier(task, second, 2), replace(thorough, kind="rich"))
 
 
-def _tier(task: Task, text: str, level: int, model: str) -> Tier:
-    return Tier("primary", text, shown_tokens(task.header, text), level, model)
+def _tier(task: Task, answer: Answer, level: int) -> Tier:
+    tokens = shown_tokens(task.header, answer.text)
+    return Tier("primary", answer.text, tokens, level, answer.model, answer.cost)
 
 
 def _start(text: str, count: int) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from lcm_mcp.dag.model import FREE, Cost
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript.model import Row
 
@@ -55,20 +56,23 @@ class Request:
     """One call: level 1 preserves details, level 2 wants bullets; target and limit in tokens.
 
     The answer should be near target_tokens and must not exceed limit_tokens, by tokens.text_tokens.
+    draft is an accepted answer that is wanted smaller; who writes freely may work from it alone.
     """
 
     source: Source
     level: Literal[1, 2]
     target_tokens: TokenCount
     limit_tokens: TokenCount
+    draft: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A summarizer's text and the name of who wrote it, such as "extractive" or a model's id."""
+    """A summarizer's text, the name of who wrote it, such as "extractive" or a model's id, and its cost."""
 
     text: str
     model: str
+    cost: Cost = FREE
 
 
 class Summarizer(Protocol):

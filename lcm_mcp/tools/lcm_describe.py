@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lcm_mcp.service.answers import Description, NodeDescription, PartLine, RowDescription, TierLine
 from lcm_mcp.tools.arguments import Arguments, SessionKey
-from lcm_mcp.tools.text import count, fenced, flags, listed, paragraph, quoted, span
+from lcm_mcp.tools.text import count, fenced, flags, listed, paid, paragraph, quoted, span
 from lcm_mcp.tools.tool import READS, Tool
 
 if TYPE_CHECKING:
@@ -25,7 +25,8 @@ async def _run(service: Service, arguments: DescribeArguments) -> Description:
 
 
 def _tier(tier: TierLine) -> str:
-    return f"{tier.kind} ({tier.tokens} tokens, level {tier.level}, {quoted(tier.model)})"
+    cost = paid(tier.cost_tokens, tier.cost_usd)
+    return f"{tier.kind} ({tier.tokens} tokens, level {tier.level}, {quoted(tier.model)}{cost})"
 
 
 def _node(node: NodeDescription) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lcm_mcp.service.prepared import Counts, Done, Observation, Section
-from lcm_mcp.tools.text import count, listed, paragraph, quoted
+from lcm_mcp.tools.text import count, listed, paid, paragraph, quoted
 
 
 def observation(seen: Observation) -> str:
@@ -53,8 +53,16 @@ def _done(done: Done | None) -> str:
         f"{count(done.leaves, 'leaf', 'leaves')}, {count(done.parents, 'parent')} and "
         f"{count(done.written, 'other summary', 'other summaries')} (nodes {listed(done.nodes)}), levels "
         f"{listed(map(str, done.levels))}, {done.source_tokens} into {done.summary_tokens} tokens, "
-        f"in {done.seconds:g} s"
+        f"in {done.seconds:g} s; {_models(done)}"
     )
+
+
+def _models(done: Done) -> str:
+    if not done.model_calls:
+        return "no model called"
+    tokens = done.model_input_tokens + done.model_output_tokens
+    uncounted = f", {done.uncounted_tokens} uncounted" if done.uncounted_tokens else ""
+    return f"{count(done.model_calls, 'call')} of models{paid(tokens, done.cost_usd)}{uncounted}"
 
 
 def _section(section: Section) -> str:

@@ -21,6 +21,13 @@ _BREAKS = {ord(char): f"\\u{ord(char):04x}" for char in "\x7f\x85\u2028\u2029"}
 _BACKTICKS = re.compile(r"`{3,}")
 
 
+def paid(tokens: int, usd: float | None) -> str:
+    """What something cost, as a further item of a list; nothing where it cost nothing."""
+    if not tokens:
+        return ""
+    return f", {tokens} tokens paid, " + ("price unknown" if usd is None else f"${usd:.6f}")
+
+
 def quoted(stored: str | None) -> str:
     """A stored text on one line, as a JSON string; "none" for null."""
     return "none" if stored is None else json.dumps(stored, ensure_ascii=False).translate(_BREAKS)
