@@ -238,6 +238,6 @@ class _Openai:
         chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
         chunks.append({"index": 0, "delta": {}, "finish_reason": self.reasons[reason]})
         frame = self._frame("chat.completion.chunk")
-        events: list[dict[str, Any]] = [{**frame, "choices": [chunk], "usage": None} for chunk in chunks]
+        events: list[Any] = [{**frame, "choices": [chunk], "usage": None} for chunk in chunks]
         events.append({**frame, "choices": [], "usage": self._usage(usage)})
         return [f"data: {json.dumps(event)}\n\n".encode() for event in events] + [b"data: [DONE]\n\n"]

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -76,7 +81,7 @@ async def asked(
     return await Metered(model, account).summarize(wanted or request())
 
 
-async def failed(found: Endpoint, kind: str, stream: bool, account: Generous, **more: object) -> str:
+async def failed(found: Endpoint, kind: str, stream: bool, account: Generous, **more: Any) -> str:
     with pytest.raises(SummarizerFailed) as fault:
         await asked(found, kind, stream, account, **more)
     assert account.noted == [str(fault.value)]
@@ -126,12 +131,10 @@ async def test_a_call_asks_for_the_limit_and_room_to_reason_and_is_put_down_at_i
     assert account.put == [sizes[0] + 256 + 1300, sizes[1] + 256 + 200]
 
 
-def _prompt(body: dict[str, object]) -> str:
+def _prompt(body: dict[str, Any]) -> str:
     """All words of a call."""
     told: list[str] = [str(body.get("system", ""))]
-    messages = body["messages"]
-    assert isinstance(messages, list)
-    told += [str(message["content"]) for message in messages]
+    told += [str(message["content"]) for message in body["messages"]]
     return "".join(told)
 
 
@@ -156,6 +159,14 @@ async def test_a_summary_to_be_made_smaller_is_all_that_is_sent() -> None:
     told = _prompt(found.asked[0])
     assert "the long summary" in told
     assert "measured the harbour" not in told
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"), [(f"<think>I look.</think>\n{SUMMARY}", f"\n{SUMMARY}"), ("<think>I look and", "")]
+)
+async def test_reasoning_that_a_server_leaves_in_the_text_is_none_of_it(text: str, kept: str) -> None:
+    with endpoint(text=text) as found:
+        assert (await asked(found, "openai", True, Generous())).text == kept
 
 
 # --- faults
@@ -317,7 +328,10 @@ async def test_a_missing_key_is_said_before_anything_is_sent(monkeypatch: pytest
 
 
 async def test_a_missing_sdk_is_said_with_the_line_that_brings_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lcm_mcp.summarizers.providers.find_spec", lambda _name: None)
+    def none(_name: str) -> None:
+        return None
+
+    monkeypatch.setattr("lcm_mcp.summarizers.providers.find_spec", none)
     with endpoint() as found:
         for kind in KINDS:
             told = await failed(found, kind, True, Generous())
@@ -338,3 +352,17 @@ def test_a_time_to_wait_is_read_in_every_form() -> None:
     for odd in ("", "soon", "-1", "nan", "inf", "Sat, 31 Jan 2026 25:00:00"):
         assert read(retry_after=odd) is None
     assert read() is None
+
+
+def test_no_sdk_is_loaded_before_a_model_is_asked(store_path: Path) -> None:
+    code = (
+        "import sys\nfrom lcm_mcp.cli import main\ntry: main(['doctor'])\n"
+        "finally: print([name for name in ('anthropic', 'openai', 'httpx2') if name in sys.modules])"
+    )
+    listed = json.dumps([{"kind": kind, "model": "m"} for kind in KINDS])
+    environment = {**os.environ, "LCM_DB": str(store_path), "LCM_SUMMARIZERS": listed}
+    ended = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert "ANTHROPIC_API_KEY is not set" in ended.stdout
+    assert ended.stdout.strip().endswith("[]")

@@ -19,7 +19,7 @@ import apsw
 from lcm_mcp.dag import cuts
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import Cut, Running
-from lcm_mcp.dag.model import Node, Summary
+from lcm_mcp.dag.model import FREE, Node, Summary
 from lcm_mcp.dag.plan import divide_rounds
 from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import CutId, Seq, SessionId
@@ -243,6 +243,7 @@ async def _fold(
     progress.planned_tokens = progress.folded_tokens + sum(chunk.tokens for chunk in eviction.chunks)
     so_far = None if eviction.in_force is None else eviction.in_force.running
     reached: Running | None = None
+    cost = FREE
     for chunk in eviction.chunks:
         if time.monotonic() > deadline:
             progress.out_of_time = True
@@ -254,7 +255,8 @@ async def _fold(
             progress.no_room = True
             return reached
         primary = summary.primary
-        so_far = Running(primary.text, eviction.first, chunk.last, primary.level, primary.model, primary.cost)
+        cost += primary.cost
+        so_far = Running(primary.text, eviction.first, chunk.last, primary.level, primary.model, cost)
         _note(progress, chunk, summary)
         if chunk.ends_unit:
             reached = so_far

@@ -20,6 +20,7 @@ from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import SessionId
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.times import iso, now_ms, today
+from lcm_mcp.service.windows import MOST_RUNNING_TOKENS
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings, default_folder
 from lcm_mcp.summarizers.command import CommandModel
@@ -28,8 +29,10 @@ from lcm_mcp.summarizers.model import Summarizer
 from lcm_mcp.summarizers.providers import AnthropicModel, OpenaiModel
 from lcm_mcp.tokens import BYTES_PER_TOKEN
 
-PROMPT_TOKENS = 4096
-"""Of a call's cap: what its prompt says beside the source."""
+PROMPT_BYTES = 4096
+"""Of a prompt, what it says beside the source."""
+LEAST_SOURCE_TOKENS = 2048
+"""A cap that leaves less than this is none to cut sources by: the calls are refused."""
 
 
 def models_of(settings: Settings) -> tuple[Model, ...]:
@@ -62,9 +65,9 @@ def chain_for(
 def most_source_tokens(work: Workplace) -> int | None:
     """The longest source, in tokens by our rule, that a call's cap lets through; None where no model is
     asked. A token of ours is BYTES_PER_TOKEN bytes, of which the cap counts each."""
-    if not work.models:
-        return None
-    return max(work.settings.summarizer_call_tokens // BYTES_PER_TOKEN - PROMPT_TOKENS, 1)
+    told = max((model.output_tokens(MOST_RUNNING_TOKENS) for model in work.models), default=0)
+    room = (work.settings.summarizer_call_tokens - told - PROMPT_BYTES) // BYTES_PER_TOKEN
+    return room if work.models and room >= LEAST_SOURCE_TOKENS else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +82,10 @@ class PassAccount:
     async def put_down(self, model: Model, tokens: int) -> PutDown:
         settings, progress = self.work.settings, self.progress
         if tokens > settings.summarizer_call_tokens:
-            raise _over(model, tokens, "summarizerCallTokens", settings.summarizer_call_tokens)
+            raise _over(model, "summarizerCallTokens", settings.summarizer_call_tokens)
         counted = progress.uncounted_tokens + progress.cost.tokens
         if counted + tokens > settings.summarizer_pass_tokens:
-            raise _over(model, tokens, "summarizerPassTokens", settings.summarizer_pass_tokens, counted)
+            raise _over(model, "summarizerPassTokens", settings.summarizer_pass_tokens)
         # Before anything is waited for: whatever else this pass does meanwhile, it counts.
         progress.uncounted_tokens += tokens
         place = spending.Place(today(), self.session, model.name)
@@ -127,7 +130,7 @@ def _enter(
     """The caps first: a call that is let through a breaker to see whether it still fails has to be made."""
     counted = spending.counted_on(db, place.day)
     if counted + tokens > day_tokens:
-        raise _over(model, tokens, "summarizerDayTokens", day_tokens, counted)
+        raise _over(model, "summarizerDayTokens", day_tokens)
     breaker = breakers.admit(db, model.mark, now)
     if breaker is not None:
         reason = f"{breaker.reason}, so it is left alone until {iso(breaker.again_at)}"
@@ -152,8 +155,5 @@ def _leave(
         breakers.clear(db, model.mark)
 
 
-def _over(model: Model, tokens: int, cap: str, most: int, counted: int = 0) -> SummarizerFailed:
-    used = f", {counted:,} of them used" if counted else ""
-    return SummarizerFailed(
-        model.name, f"the call could take {tokens:,} tokens and {cap} is {most:,}{used}: nothing was sent"
-    )
+def _over(model: Model, cap: str, most: int) -> SummarizerFailed:
+    return SummarizerFailed(model.name, f"a call could go beyond {cap} ({most:,}), so nothing was sent")

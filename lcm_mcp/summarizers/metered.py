@@ -7,6 +7,7 @@ was refused is not. What may have been paid for and cannot be counted stays coun
 
 from __future__ import annotations
 
+import re
 import time
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -21,6 +22,8 @@ from lcm_mcp.summarizers.model import Answer, Request
 from lcm_mcp.summarizers.prompting import Prompt, prompt_for
 from lcm_mcp.tokens import text_tokens
 
+# Servers that do not know a model's reasoning for what it is pass it on before the answer.
+_THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
 MOST_TRIES: Final = 3
 FIRST_WAIT_S: Final = 0.5
 MOST_WAIT_S: Final = 20.0
@@ -150,7 +153,7 @@ class Metered:
                     raise SummarizerFailed(self.name, fault.reason) from None
                 await anyio.sleep(wait)
             else:
-                return Answer(reply.text if reply.whole else "", self.name, cost)
+                return Answer(_THOUGHTS.sub("", reply.text) if reply.whole else "", self.name, cost)
         raise AssertionError("the last try returns or raises")
 
     async def _call(self, prompt: Prompt) -> tuple[Reply, Cost]:

@@ -39,7 +39,7 @@ _NO_CONNECTION = frozenset(("ConnectError", "ConnectTimeout"))
 
 
 class _Headers(Protocol):
-    def get(self, name: str) -> str | None: ...
+    def get(self, name: str, /) -> str | None: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,15 +9,19 @@ from __future__ import annotations
 import os
 import re
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-SHORTEST = 6
-"""A value shorter than this is no key, and taking it out would only garble words."""
+_SECRET_NAME = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)$", re.IGNORECASE)
+SHORTEST = 12
+"""A shorter value is no key (local servers take any word), and taking it out would only garble texts."""
 REASON_CHARS = 160
 
 
 def scrubbed(text: str, *more: str) -> str:
     """The text without the keys of this process's environment, nor those given."""
-    named = [value for name, value in os.environ.items() if _SECRET_NAME.search(name)]
+    named = [
+        value
+        for name, value in os.environ.items()
+        if _SECRET_NAME.search(name) and not value.startswith(("/", "~"))  # where a key lies is none
+    ]
     for value in sorted({*named, *more}, key=len, reverse=True):
         if len(value) >= SHORTEST:
             text = text.replace(value, "[key]")
