@@ -94,8 +94,9 @@ async def _answer(found: Endpoint, request: Request, form: _Anthropic | _Openai)
     body = json.loads(await request.body())
     found.asked.append(body)
     found.headers.append(dict(request.headers))
-    found.arrived.set()
     mood, _, after = found.next_mood().partition(" after ")
+    if mood != "stuck":
+        found.arrived.set()
     fault = await _fault(found, request, form, mood, after)
     if fault is not None:
         return fault
@@ -148,6 +149,7 @@ async def _stream(events: list[bytes], mood: str, found: Endpoint) -> AsyncGener
         yield event
         await anyio.sleep(0)
     if mood == "stuck":
+        found.arrived.set()
         try:
             await anyio.sleep(30)
         finally:
@@ -235,7 +237,9 @@ class _Openai:
         deltas: list[dict[str, Any]] = [{"role": "assistant", "content": ""}]
         deltas += [{"reasoning_content": reasoning}] if reasoning else []
         deltas += [{"content": part} for part in (text[:middle], text[middle:]) if part]
-        chunks = [{"index": 0, "delta": delta, "finish_reason": None} for delta in deltas]
+        chunks: list[dict[str, Any]] = [
+            {"index": 0, "delta": delta, "finish_reason": None} for delta in deltas
+        ]
         chunks.append({"index": 0, "delta": {}, "finish_reason": self.reasons[reason]})
         frame = self._frame("chat.completion.chunk")
         events: list[Any] = [{**frame, "choices": [chunk], "usage": None} for chunk in chunks]

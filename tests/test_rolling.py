@@ -183,7 +183,13 @@ async def test_a_later_compaction_replaces_the_summary_by_one_of_it_and_what_was
 
 
 def test_a_summarizer_is_given_the_source_and_sizes_and_no_tools() -> None:
-    assert [field.name for field in fields(Request)] == ["source", "level", "target_tokens", "limit_tokens"]
+    assert [field.name for field in fields(Request)] == [
+        "source",
+        "level",
+        "target_tokens",
+        "limit_tokens",
+        "draft",
+    ]
 
 
 @pytest.mark.parametrize(

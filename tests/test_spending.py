@@ -15,6 +15,7 @@ from turns import ask, shown, turns
 from lcm_mcp.dag import breakers, spending
 from lcm_mcp.dag.cuts import last_cut
 from lcm_mcp.ids import SessionId
+from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.times import today
 
 SECOND = "sk-second-key-5521"
@@ -100,6 +101,17 @@ async def test_a_pass_beside_the_requests_asks_the_model_as_well(store_path: Pat
                     while (await ask(service, 4000)).observation.cut is None:
                         await anyio.sleep(0.05)
             assert (await node(service)).model == "loopback-1"
+
+
+@pytest.mark.parametrize("strategy", ["lcm", "rolling"])
+async def test_a_request_at_the_trigger_waits_for_the_model(strategy: Strategy, store_path: Path) -> None:
+    with endpoint() as found:
+        async with using(store_path, found.entry("anthropic")) as service:
+            await told(service)
+            seen = await ask(service, 3000, strategy=strategy)
+        assert found.asked
+    assert (seen.observation.regime, seen.observation.status) == ("blocking", "compacted")
+    assert "the tide table is still wrong" in shown(seen)[0]
 
 
 async def test_an_import_asks_no_model(store_path: Path, tmp_path: Path) -> None:
