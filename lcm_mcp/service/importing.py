@@ -1,7 +1,7 @@
 """Importing a transcript file: all of it is read, and an account is given of what it held.
 
-What is known already changes nothing. From then on the file is followed: reads take in what it grows by
-(see following.py), from where this reading left it.
+What is known already changes nothing. From then on the file is followed, if its format allows it: reads take
+in what it grows by (see following.py), from where this reading left it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Followed, Wish
-from lcm_mcp.transcript.importers import FORMATS, ImportReport, check_file, detect
+from lcm_mcp.transcript.importers import FORMATS, ImportReport, can_follow, check_file, detect
 
 
 async def import_file(
@@ -43,7 +43,8 @@ async def import_file(
             "format", f"{name[:40]!r} is unknown", f"Use auto or one of {', '.join(FORMATS)}."
         )
     key = None if session is None else checked_key(session)
-    record = await _from_the_start(work, path, Wish(name, key or "", fold)) if follow else None
+    live = follow and await anyio.to_thread.run_sync(can_follow, path, name)
+    record = await _from_the_start(work, path, Wish(name, key or "", fold)) if live else None
     intake = await anyio.to_thread.run_sync(whole_file, path, name, key, record)
     with closing(intake):
         while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:

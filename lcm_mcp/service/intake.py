@@ -24,6 +24,7 @@ from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed, placing, sessions, store
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
 from lcm_mcp.transcript.importers import FORMATS, Entry, Event, Mark, Resume, SessionFound, Tally, Trouble
+from lcm_mcp.transcript.importers.jsonl import Readable
 from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
 from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Sealed
@@ -116,9 +117,10 @@ class Intake:
         size = 0
         try:
             for event in self.events:
+                full = len(items) >= BATCH_EVENTS or size >= BATCH_BYTES
                 if isinstance(event, Mark):
                     self.mark = event
-                    if len(items) >= BATCH_EVENTS or size >= BATCH_BYTES:
+                    if full:
                         return Batch(items, self._cursor(ended=False))
                     continue
                 self.tally.add(event)
@@ -126,6 +128,8 @@ class Intake:
                 size += 0 if entry is None else len(entry.text) + len(entry.payload or b"")
                 items.append((event, entry))
                 self._note(event)
+                if full and self.record is None:  # nobody asks where it ended
+                    return Batch(items, None)
         except OSError as error:
             raise ImportRefused(
                 self.tally.path, error.strerror or str(error), "Check the file and import it again"
@@ -161,6 +165,10 @@ def whole_file(path: Path, name: str, key: str | None, record: Followed | None) 
         raise ImportRefused(
             str(path), error.strerror or str(error), "Check the file and import it again"
         ) from error
+    if record is None:
+        lines, events = EndedLines(file, Prefix(), NO_LIMIT), FORMATS[name].read(path, key)
+        tally = Tally(str(path), name)
+        return Intake(tally, name, file, events, lines, _facts(file), FROM_START, after=None, alone=True)
     made = _intake(file, path, name, key, Prefix(), FROM_START, NO_LIMIT)
     made.record, made.alone, made.after = record, True, _unended(made, path, key)
     return made
@@ -171,7 +179,7 @@ def _unended(intake: Intake, path: Path, key: str | None) -> Iterator[Event | Ma
     mark = intake.mark
     resume = FROM_START if mark is None else Resume(mark.place, mark.memory())
     intake.file.seek(resume.place.offset)
-    yield from FORMATS[intake.source].follow(path, intake.file, key, resume)
+    yield from _follow(intake.source, path, intake.file, key, resume)
 
 
 def read_on(record: Followed, resume: Resume, longest: int) -> Intake | Found:
@@ -192,8 +200,15 @@ def _intake(
     file: BinaryIO, path: Path, name: str, key: str | None, prefix: Prefix, resume: Resume, longest: int
 ) -> Intake:
     lines = EndedLines(file, prefix, longest)
-    events = FORMATS[name].follow(path, lines, key, resume)
+    events = _follow(name, path, lines, key, resume)
     return Intake(Tally(str(path), name), name, file, events, lines, _facts(file), resume)
+
+
+def _follow(name: str, path: Path, file: Readable, key: str | None, resume: Resume) -> Iterator[Event | Mark]:
+    follow = FORMATS[name].follow
+    if follow is None:
+        raise ImportRefused(str(path), f"a file in the format {name} is only read whole", "Import it again.")
+    return follow(path, file, key, resume)
 
 
 def _facts(file: BinaryIO) -> Facts:

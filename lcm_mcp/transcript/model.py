@@ -20,6 +20,9 @@ ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 JsonObject = Mapping[str, Json]
 
+BEGINNING = "e0"
+"""As a draft's parent: it follows no row, whatever stands there already."""
+
 
 def _nothing() -> JsonObject:
     return {}

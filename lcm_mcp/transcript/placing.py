@@ -15,7 +15,7 @@ import apsw
 from lcm_mcp.errors import MalformedAddress
 from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript.model import Draft, Part, Sealed, ToolResult
+from lcm_mcp.transcript.model import BEGINNING, Draft, Part, Sealed, ToolResult
 from lcm_mcp.transcript.path import Path
 
 
@@ -86,7 +86,7 @@ def find_entry(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | 
 def followed(db: apsw.Connection, session: SessionId, head: Head, draft: Draft) -> Head | None:
     """The end of the path that a draft goes on with; None where it names a parent that is not there."""
     if draft.parent is not None:
-        parent = find_row(db, session, draft.parent)
+        parent = Seq(0) if draft.parent == BEGINNING else find_row(db, session, draft.parent)
         if parent is None:
             return None
         return head if _is_sibling(db, session, head, parent) else head_at(db, session, parent)

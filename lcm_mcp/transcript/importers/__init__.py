@@ -16,7 +16,8 @@ from pathlib import Path
 
 from lcm_mcp.errors import ImportRefused
 from lcm_mcp.transcript.blocks import Block
-from lcm_mcp.transcript.importers import claude_code, neutral
+from lcm_mcp.transcript.importers import claude_code, codex, neutral
+from lcm_mcp.transcript.importers.compressed import is_compressed, open_transcript
 from lcm_mcp.transcript.importers.jsonl import Object, Readable, read_objects
 from lcm_mcp.transcript.importers.report import (
     Entry,
@@ -43,6 +44,7 @@ __all__ = [
     "SessionFound",
     "Tally",
     "Trouble",
+    "can_follow",
     "check_file",
     "detect",
     "tally",
@@ -52,16 +54,17 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format: its reader (path, session key of the caller's choice or None), the same of an open file from
-    where it was left, and its mark."""
+    where it was left (None: it is read whole or not at all), and the mark of its lines."""
 
     name: str
     read: Callable[[Path, str | None], Iterator[Event]]
-    follow: Callable[[Path, Readable, str | None, Resume], Iterator[Event | Mark]]
+    follow: Callable[[Path, Readable, str | None, Resume], Iterator[Event | Mark]] | None
     is_line: Callable[[Block], bool]
 
 
 FORMATS: dict[str, Format] = {
     "claude-code": Format("claude-code", claude_code.read, claude_code.follow, claude_code.is_line),
+    "codex": Format("codex", codex.read, codex.follow, codex.is_line),
     "neutral": Format("neutral", neutral.read, neutral.follow, neutral.is_line),
 }
 
@@ -70,13 +73,12 @@ _EXAMINED_OBJECTS = 200
 # A JSON document over several lines, or an array of objects: its inner lines may look like records.
 _DOCUMENT = re.compile(rb"[\[{][ \t]*\r?\n|\[\s*\{")
 _BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"
-_TRANSCRIPT_WANTED = "Name a transcript: a Claude Code session file, or JSON lines of entries"
+_TRANSCRIPT_WANTED = "Name a transcript: a session file of an agent, or JSON lines of entries"
 # What a file's first bytes tell of it, and what to do then.
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
     (b"SQLite format 3\0", "it is an SQLite database", "A store is opened with --db, not imported"),
     (b"\x1f\x8b", "it is compressed (gzip)", "Unpack it first"),
     (b"PK\x03\x04", "it is a zip archive", "Unpack it first"),
-    (b"\x28\xb5\x2f\xfd", "it is compressed (zstd)", "Unpack it first"),
     (b"\xff\xfe", "it is text in UTF-16", "Save it as UTF-8 first"),
     (b"\xfe\xff", "it is text in UTF-16", "Save it as UTF-8 first"),
 )
@@ -89,12 +91,17 @@ def check_file(path: Path) -> bytes:
             raise _refused(path, "it is a directory", "Name the files in it")
         if path.exists() and not path.is_file():  # opening a pipe would wait for its writer for ever
             raise _refused(path, "it is no ordinary file", _TRANSCRIPT_WANTED)
-        with path.open("rb") as file:
+        with open_transcript(path) as file:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise _unreadable(path, error) from error
     _refuse_by_head(path, head)
     return head
+
+
+def can_follow(path: Path, name: str) -> bool:
+    """Whether a file in a format can be read on from where it was left. Raises OSError."""
+    return FORMATS[name].follow is not None and not is_compressed(path)
 
 
 def detect(path: Path) -> str:

@@ -18,6 +18,7 @@ from typing import Protocol, cast
 import orjson
 
 from lcm_mcp.transcript.blocks import MAX_DEPTH, too_deep
+from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.model import Json
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -95,7 +96,7 @@ class Readable(Protocol):
 
 def read_objects(path: Path) -> Iterator[Object | BadLine]:
     """Every object of a file, in file order, and a BadLine for whatever is none. Raises OSError."""
-    with path.open("rb") as file:
+    with open_transcript(path) as file:
         for found in read_lines(file):
             if not isinstance(found, LineEnd):
                 yield found
