@@ -18,6 +18,7 @@ import click
 
 from lcm_mcp import __version__
 from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.hook import is_hook
 from lcm_mcp.cli.output import ReaderGone
 from lcm_mcp.errors import LcmError
 
@@ -42,6 +43,7 @@ _COMMANDS = {
     "pin": "pinning",
     "stats": "stats",
     "serve": "serving",
+    "hook": "hook",
     "doctor": "doctor",
     "demo": "demo",
 }
@@ -95,7 +97,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = _without_stdout(READER_GONE)
     except OSError as error:
         code = _without_stdout(_failed(str(error)))
-    sys.exit(code)
+    # A client takes another code of its hook for a veto, 2 most of all.
+    sys.exit(0 if is_hook(sys.argv[1:] if arguments is None else arguments) else code)
 
 
 def _complete_streams() -> None:

@@ -20,6 +20,7 @@ from lcm_mcp.service import (
     expanding,
     following,
     forking,
+    hooking,
     importing,
     indexing,
     pinning,
@@ -44,6 +45,7 @@ from lcm_mcp.service.answers import (
 from lcm_mcp.service.background import Background, Report
 from lcm_mcp.service.branching import Tree
 from lcm_mcp.service.forking import Forked, Rewound
+from lcm_mcp.service.hooking import HookEvent
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
@@ -224,6 +226,10 @@ class Service:
     async def follow_folder(self, path: Path, format: str, session: str | None, fold: bool) -> None:
         """Follow the transcripts that appear in a folder, imported as its files were."""
         await following.follow_folder(self.work, path, Wish(format, session or "", fold))
+
+    async def hook(self, event: HookEvent) -> str | None:
+        """Take in what is new in a client's transcript; what the client is to show, if anything."""
+        return await hooking.on_event(self.work, event)
 
     async def stats(self, session: str | None = None) -> Stats:
         """The figures of a session, or with "*" of the whole store."""

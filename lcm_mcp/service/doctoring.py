@@ -19,6 +19,7 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index
+from lcm_mcp.service import troubles
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
 from lcm_mcp.service.following import following_state
 from lcm_mcp.service.spending import breaker_line, breakers_open
@@ -45,6 +46,7 @@ async def diagnose(work: Workplace) -> Diagnosis:
         except StoreError as error:
             checks.append(Check(name, False, str(error)))
     checks.append(await _followed(work))
+    checks.append(Check("hooks", *troubles.told(work.store.path)))
     if work.models:
         checks.append(await work.store.read(_summarizers, work))
     checks.append(await _writes(work))

@@ -84,6 +84,23 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
     return now.note()
 
 
+async def keep_up(work: Workplace, path: Path) -> SessionId | None:
+    """Take in what one file has grown by, however long it takes; an unknown one is followed from now on.
+
+    The session that it feeds, None where there is none. Raises ImportRefused where there is no such file.
+    """
+    place = Path(os.path.abspath(path))
+    if not _can_be_written(place) or facts_at(str(place)) is None:
+        raise ImportRefused(str(path), "there is no such file", "Check the path and its permissions.")
+    files = await work.store.read(followed.of_path, place)
+    if not files:
+        files = [await register(work, place, Wish(UNKNOWN_FORMAT, "", work.settings.fold_imports))]
+    now = _Round(0.0)
+    for file in files:
+        await _take_in(work, now, file.id)
+    return await work.store.read(followed.main_session, files[0])
+
+
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
     files, folders = await work.store.read(_in_scope, work, session, project)
     if folders:

@@ -122,6 +122,21 @@ def of_project(db: apsw.Connection, project: str) -> list[Glance]:
     )
 
 
+def of_path(db: apsw.Connection, path: Path) -> list[Followed]:
+    """The records of a file: one for each session that it was put into by name, and one for its own."""
+    return _list(db, "f.path = ?", (str(path),))
+
+
+def main_session(db: apsw.Connection, file: Followed) -> SessionId | None:
+    """The session that a file feeds, last active where there are several; a subagent's is none."""
+    found: int | None = db.execute(
+        """SELECT id FROM session JOIN followed_session ON session = id
+            WHERE file = ? AND link IS NOT 'child' ORDER BY active_at DESC, id DESC LIMIT 1""",
+        (file.id,),
+    ).get
+    return None if found is None else SessionId(found)
+
+
 def of_wish(db: apsw.Connection, wish: Wish) -> list[Followed]:
     """The files that were put into the same session by name, and have the same format."""
     return _list(db, "f.session = ? AND f.format = ?", (wish.session, wish.format))
