@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
+from lcm_mcp.cli.discovering import import_found
 from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
 from lcm_mcp.cli.text import count, one_line
 from lcm_mcp.errors import ImportRefused
@@ -41,7 +42,7 @@ class _Wish:
 
 
 @click.command("import")
-@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path))
 @click.option(
     "--format",
     "form",
@@ -50,19 +51,32 @@ class _Wish:
     show_default=True,
     help="auto looks into each file.",
 )
+@click.option("--discover", is_flag=True, help="Find what the agents on this machine have left.")
 @click.option("--no-fold", is_flag=True, help="Store the conversation only; make no summaries of it.")
 @click.option("--no-follow", is_flag=True, help="Read the files now, and not again when they grow.")
 @json_option
 @shared_options
 @pass_call
 def import_command(
-    call: Call, paths: tuple[Path, ...], form: str, no_fold: bool, no_follow: bool, as_json: bool
+    call: Call,
+    paths: tuple[Path, ...],
+    form: str,
+    discover: bool,
+    no_fold: bool,
+    no_follow: bool,
+    as_json: bool,
 ) -> None:
     """Read transcript files into the store, and follow them.
 
     A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds
-    what is new, by itself as soon as something is read from the store.
+    what is new, by itself as soon as something is read from the store. --discover looks where agents keep
+    their sessions, shows what is there and asks.
     """
+    if discover == bool(paths):
+        raise click.UsageError("Name files or folders, or give --discover alone.")
+    if discover:
+        import_found(call, fold=not no_fold, follow=not no_follow, as_json=as_json)
+        return
     shown = not (as_json or call.quiet)
     files = [file for path in paths for file in _files(path)]
     settings = call.settings(foldImports=False if no_fold else None)

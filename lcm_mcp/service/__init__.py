@@ -7,6 +7,7 @@ observation). Before a read followed files are read on; `behind` says if that di
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import anyio
 
 from lcm_mcp.service import (
     branching,
+    discovering,
     doctoring,
     expanding,
     following,
@@ -44,6 +46,7 @@ from lcm_mcp.service.answers import (
 )
 from lcm_mcp.service.background import Background, Report
 from lcm_mcp.service.branching import Tree
+from lcm_mcp.service.discovering import Discovery
 from lcm_mcp.service.forking import Forked, Rewound
 from lcm_mcp.service.hooking import HookEvent
 from lcm_mcp.service.pinning import Pins
@@ -226,6 +229,10 @@ class Service:
     async def follow_folder(self, path: Path, format: str, session: str | None, fold: bool) -> None:
         """Follow the transcripts that appear in a folder, imported as its files were."""
         await following.follow_folder(self.work, path, Wish(format, session or "", fold))
+
+    async def discover(self) -> Discovery:
+        """Which session files the agents of this machine have left, and which are not stored yet."""
+        return await discovering.discover(self.work, Path.home(), os.environ)
 
     async def hook(self, event: HookEvent) -> str | None:
         """Take in what is new in a client's transcript; what the client is to show, if anything."""

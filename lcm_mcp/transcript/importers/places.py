@@ -1,0 +1,43 @@
+"""Where the agents on a machine keep their sessions: a line a client, with the variable that moves the place.
+
+A client's name is that of its format. A folder is named whether it is there or not, so that a missing one can
+be said plainly. Nothing is opened here, and no folder is guessed that a client does not document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A client: its own folder below the home folder, the variable that names another one, the folders of its
+    sessions below either, and how their files are called."""
+
+    name: str
+    home: str
+    variable: str
+    folders: tuple[str, ...]
+    files: str
+
+
+CLIENTS: tuple[Client, ...] = (
+    Client("claude-code", ".claude", "CLAUDE_CONFIG_DIR", ("projects",), "*.jsonl"),
+    Client("codex", ".codex", "CODEX_HOME", ("sessions", "archived_sessions"), "rollout-*.jsonl*"),
+    Client("pi", ".pi/agent", "PI_CODING_AGENT_DIR", ("sessions",), "*.jsonl"),
+    Client("gemini", "", "GEMINI_CLI_HOME", (".gemini/tmp",), "chats/session-*.json*"),
+)
+
+
+def folders_of(client: Client, home: Path, variables: Mapping[str, str]) -> Iterator[Path]:
+    """The folders of a client's sessions; a variable that is set but empty counts as unset."""
+    named = variables.get(client.variable)
+    base = Path(named) if named else home / client.home
+    return (base / folder for folder in client.folders)
+
+
+def files_in(client: Client, folder: Path) -> Iterator[Path]:
+    """A client's session files in a folder and below; what cannot be looked into is passed over."""
+    return (path for path in folder.rglob(client.files) if path.is_file())
