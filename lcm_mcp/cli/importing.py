@@ -27,7 +27,19 @@ if TYPE_CHECKING:
     from lcm_mcp.service.answers import Imported, ImportOutcome
     from lcm_mcp.transcript.importers.report import ImportReport
 
+FORMAT_NAMES = (
+    "claude-code",
+    "codex",
+    "openhands",
+    "chatgpt",
+    "claude-ai",
+    "swe-agent",
+    "messages",
+    "neutral",
+)
+"""Those of the importers, named here so that a command is known without loading them."""
 _NAMED_CONFLICTS = 5
+_FILES = ("*.jsonl", "*.traj", "conversations*.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +58,7 @@ class _Wish:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["auto", "claude-code", "neutral"]),
+    type=click.Choice(["auto", *FORMAT_NAMES]),
     default="auto",
     show_default=True,
     help="auto looks into each file.",
@@ -68,7 +80,8 @@ def import_command(
 ) -> None:
     """Read transcript files into the store, and follow them.
 
-    A folder stands for the .jsonl files below it. The same file again adds nothing; a longer one adds
+    A folder stands for the .jsonl files, trajectories (.traj) and exports (conversations.json) below it. The
+    same file again adds nothing; a longer one adds
     what is new, by itself as soon as something is read from the store. --discover looks where agents keep
     their sessions, shows what is there and asks.
     """
@@ -97,7 +110,8 @@ def _files(path: Path) -> Iterator[Path]:
 
     if path.is_dir():
         own = _claude_folder(str(default_folder()))
-        yield from sorted(file for file in path.rglob("*.jsonl") if own not in file.parts)
+        files = (file for pattern in _FILES for file in path.rglob(pattern))
+        yield from sorted(file for file in files if own not in file.parts)
     else:
         yield path
 

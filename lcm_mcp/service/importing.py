@@ -37,11 +37,11 @@ async def import_file(
 ) -> ImportOutcome:
     """Read a transcript file into its sessions. Raises ImportRefused where the file is none."""
     name = format if format != "auto" else await anyio.to_thread.run_sync(detect, path)
-    await anyio.to_thread.run_sync(check_file, path)
     if name not in FORMATS:
         raise InvalidArgument(
             "format", f"{name[:40]!r} is unknown", f"Use auto or one of {', '.join(FORMATS)}."
         )
+    await anyio.to_thread.run_sync(check_file, path, name)
     key = None if session is None else checked_key(session)
     live = follow and await anyio.to_thread.run_sync(can_follow, path, name)
     record = await _from_the_start(work, path, Wish(name, key or "", fold)) if live else None

@@ -18,16 +18,27 @@ from typing import BinaryIO, Literal
 import apsw
 
 from lcm_mcp.errors import ImportRefused, InvalidArgument
-from lcm_mcp.ids import Seq
+from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed, placing, sessions, store
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
-from lcm_mcp.transcript.importers import FORMATS, Entry, Event, Mark, Resume, SessionFound, Tally, Trouble
+from lcm_mcp.transcript.importers import (
+    FORMATS,
+    Entry,
+    Event,
+    Mark,
+    Resume,
+    SessionFound,
+    Tally,
+    Tip,
+    Trouble,
+)
 from lcm_mcp.transcript.importers.jsonl import Readable
 from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
 from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import NewSession, Session
 
@@ -228,10 +239,19 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
             run = []
         if isinstance(event, SessionFound):
             _open(db, intake, event)
+        elif isinstance(event, Tip):
+            _end_at(db, intake.fed[event.session_key].session.id, event.entry_id)
         elif isinstance(event, Entry) and entry is not None:
             key = event.session_key
             run.append(_identified(db, intake, event, entry))
     return _advanced(db, intake, batch.cursor)
+
+
+def _end_at(db: apsw.Connection, session: SessionId, entry_id: str) -> None:
+    """Let the path end where the file's does, unless what follows it came from elsewhere."""
+    tip, now = placing.find_entry(db, session, readable(entry_id)), sessions.find_by_id(db, session)
+    if tip is not None and now is not None and tip not in RowPath(db, session, now.leaf):
+        sessions.move_leaf(db, session, tip)
 
 
 def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed) -> Sealed:

@@ -114,6 +114,11 @@ def read_lines(file: Readable, place: Place = START) -> Iterator[Object | BadLin
             yield LineEnd(Place(line.end, line.number))
 
 
+def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:
+    """The object that a piece of a document holds, numbered as a line is."""
+    return next(_objects(_Line(number, offset, content, True, offset + len(content)), content))
+
+
 def _lines(file: Readable, place: Place) -> Iterator[_Line]:
     number, offset = place.line, place.offset
     while read := file.readline(MAX_LINE_BYTES + 1):

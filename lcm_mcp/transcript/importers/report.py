@@ -61,6 +61,14 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Tip:
+    """The entry at which a session of the file ends, where that is not the last one that was given."""
+
+    session_key: str
+    entry_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Other:
     """An object that is no entry: counted under its own word for its kind, not stored."""
 
@@ -81,7 +89,7 @@ class Trouble:
     kind: Literal["bad", "unfinished", "repaired"] = "bad"
 
 
-Event = SessionFound | Entry | Other | Trouble
+Event = SessionFound | Entry | Tip | Other | Trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +176,8 @@ class Tally:
             case Entry():
                 self._add_object(event.line)
                 self._add_entry(event)
+            case Tip():
+                pass
             case Other(kind, line):
                 self._add_object(line)
                 self._other[kind] += 1
