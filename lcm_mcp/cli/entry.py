@@ -43,6 +43,7 @@ _COMMANDS = {
     "pin": "pinning",
     "stats": "stats",
     "serve": "serving",
+    "watch": "watching",
     "hook": "hook",
     "doctor": "doctor",
     "demo": "demo",

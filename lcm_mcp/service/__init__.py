@@ -8,7 +8,7 @@ observation). Before a read followed files are read on; `behind` says if that di
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -233,6 +233,10 @@ class Service:
     async def discover(self) -> Discovery:
         """Which session files the agents of this machine have left, and which are not stored yet."""
         return await discovering.discover(self.work, Path.home(), os.environ)
+
+    async def catch_up(self) -> Mapping[str, int]:
+        """Take in what all followed files have grown by; the rows added, by session."""
+        return await following.catch_up_all(self.work)
 
     async def hook(self, event: HookEvent) -> str | None:
         """Take in what is new in a client's transcript; what the client is to show, if anything."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
@@ -42,12 +43,14 @@ SUFFIX = ".jsonl"
 
 @dataclass(slots=True)
 class _Round:
-    """One catching up: the files that are behind, and those sessions that grew and may be folded."""
+    """One catching up: the files that are behind, those sessions that grew and may be folded, and the rows
+    that were added, by session."""
 
     deadline: float
     listed: bool = False
     behind: set[int] = field(default_factory=set[int])
     grown: set[SessionId] = field(default_factory=set[SessionId])
+    added: Counter[str] = field(default_factory=Counter[str])
 
     def note(self) -> str | None:
         if not self.listed:
@@ -79,9 +82,21 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
             raise
         except StoreError as error:
             return f"Followed files were not read on: {error}"
+    _fold_beside(work, now)
+    return now.note()
+
+
+async def catch_up_all(work: Workplace) -> Mapping[str, int]:
+    """Take in what all followed files have grown by, however long it takes; the rows added, by session."""
+    now = _Round(0.0)
+    await _catch_up(work, now, None, EVERYWHERE)
+    _fold_beside(work, now)
+    return now.added
+
+
+def _fold_beside(work: Workplace, now: _Round) -> None:
     for grown in now.grown:
         work.background.start(grown, partial(fold_beside, work, grown))
-    return now.note()
 
 
 async def keep_up(work: Workplace, path: Path) -> SessionId | None:
@@ -221,6 +236,7 @@ async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) ->
         intake.record = await work.store.write(store_batch, intake, batch)
         if file.wish.fold and work.background.hosts:
             now.grown |= {fed.session.id for fed in intake.fed.values() if fed.added}
+    now.added += Counter({fed.session.key: fed.added for fed in intake.fed.values()})
 
 
 async def _note(work: Workplace, file: Followed, trouble: str) -> None:
