@@ -1,7 +1,7 @@
 """Identifiers and their written forms.
 
-A row is e104 in its session, s7/e104 anywhere; a node #12 or s7/#12; a range of rows e104..e238. A shell
-takes # for a comment, so n12 is read as #12.
+A row is e104 in its session, s7/e104 anywhere; a node #12 or s7/#12; a range of rows e104..e238; a file that
+a tool read f7 or s7/f7. A shell takes # for a comment, so n12 is read as #12.
 Only the forms are known here: whether an address names something stored is for the stores to say.
 """
 
@@ -19,6 +19,8 @@ Seq = NewType("Seq", int)
 """A row's number: rises within its session, is never reused. 0 stands before the first row."""
 NodeId = NewType("NodeId", int)
 """A node's number within its session."""
+FileId = NewType("FileId", int)
+"""A file handle's number within its session."""
 CutId = NewType("CutId", int)
 """A cut's number within its session; 0 means no cut yet."""
 TextId = NewType("TextId", int)
@@ -46,9 +48,17 @@ class NodeAddress:
     node: NodeId
 
 
-Address = RowAddress | RangeAddress | NodeAddress
+@dataclass(frozen=True, slots=True)
+class FileAddress:
+    session: SessionId | None
+    file: FileId
 
-_ADDRESS = re.compile(r"(?:s(\d{1,18})/)?(?:[#n](\d{1,18})|e(\d{1,18})(?:\.\.e(\d{1,18}))?)", re.ASCII)
+
+Address = RowAddress | RangeAddress | NodeAddress | FileAddress
+
+_ADDRESS = re.compile(
+    r"(?:s(\d{1,18})/)?(?:[#n](\d{1,18})|f(\d{1,18})|e(\d{1,18})(?:\.\.e(\d{1,18}))?)", re.ASCII
+)
 
 
 def parse_address(text: str) -> Address:
@@ -56,10 +66,12 @@ def parse_address(text: str) -> Address:
     found = _ADDRESS.fullmatch(text.strip())
     if found is None:
         raise MalformedAddress(text)
-    session, node, first, last = (None if group is None else int(group) for group in found.groups())
+    session, node, file, first, last = (None if group is None else int(group) for group in found.groups())
     of = None if session is None else SessionId(session)
     if node is not None:
         return NodeAddress(of, NodeId(node))
+    if file is not None:
+        return FileAddress(of, FileId(file))
     assert first is not None
     if last is None:
         return RowAddress(of, Seq(first))
@@ -78,5 +90,7 @@ def format_address(address: Address) -> str:
             return f"{prefix}e{first}..e{last}"
         case NodeAddress(node=node):
             return f"{prefix}#{node}"
+        case FileAddress(file=file):
+            return f"{prefix}f{file}"
         case _:
             assert_never(address)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lcm_mcp.service.answers import (
         Expansion,
+        FileDescription,
         Hit,
         HitPage,
         NodeDescription,
@@ -156,6 +157,29 @@ def show_node(out: Console, node: NodeDescription) -> None:
     show_facts(out, facts)
     out.print()
     out.print(styled(clean(node.text)), soft_wrap=True)
+    if node.files:
+        out.print()
+        out.print(styled((f"{count(node.file_count, 'file')} that tools read", "dim")))
+    for file in node.files:
+        size = f"  {file.ref}  {file.kind}, {count(file.characters, 'character')}"
+        out.print(styled((file.id, "bold cyan"), "  ", one_line(file.path), (size, "dim")))
+        out.print(styled("    ", shorten(file.summary, out.width - 4)))
+
+
+def show_file(out: Console, file: FileDescription) -> None:
+    facts = [
+        ("path", one_line(file.path)),
+        ("read in", file.ref + (", [removed]: it is off the active path" if file.removed else "")),
+        ("size", count(file.characters, "character")),
+        ("in it", one_line(file.summary)),
+        ("content", file.content),
+        ("same body", ", ".join(file.same_content)),
+        ("node", file.node or "none covers it"),
+    ]
+    out.print(styled((file.id, "bold cyan"), f"  {file.kind}"))
+    show_facts(out, facts)
+    out.print()
+    out.print(styled(clean(file.head)), soft_wrap=True)
 
 
 def show_row(out: Console, row: RowDescription) -> None:

@@ -53,6 +53,7 @@ def show_stats(out: Console, stats: Stats) -> None:
         ("texts", f"{stats.text_bytes:,} bytes of rows, {stats.summary_bytes:,} of summaries"),
         ("payloads", f"{stats.payload_bytes:,} bytes"),
         ("images", f"{stats.images:,}" + (f", {stats.image_bytes:,} bytes" if stats.images else "")),
+        ("files", f"{stats.files:,} that tools read, {stats.large_inline:,} large-inline"),
         ("file", f"{stats.file_bytes:,} bytes" + (" (the whole store)" if stats.session else "")),
     ]
     show_facts(out, facts)

@@ -86,7 +86,7 @@ class Service:
     async def running(self, *, finish: bool = False) -> AsyncGenerator[None]:
         """Host passes and keep the index fed; on leaving both end, or are waited for with `finish`."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(indexing.keep_fed, self.work.store)
+            tasks.start_soon(indexing.keep_fed, self.work.store, self.work.settings.large_file_chars)
             async with self.background.running(finish=finish):
                 yield
             tasks.cancel_scope.cancel()
@@ -95,7 +95,7 @@ class Service:
 
     async def index(self, on_left: Callable[[int], None] | None = None) -> None:
         """Feed the search index all there is; on_left is told how many texts are left."""
-        await indexing.feed_all(self.work.store, on_left)
+        await indexing.feed_all(self.work.store, self.work.settings.large_file_chars, on_left)
 
     def reporting(self, report: Report) -> Service:
         """The same service for one call that wants to be told how far it is."""

@@ -144,8 +144,20 @@ class TierLine:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLine:
+    """A large tool result whose call named a path, in a line: summary says what is in it."""
+
+    id: str
+    ref: str
+    path: str
+    kind: str
+    characters: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """A node whole: text is its most thorough tier."""
+    """A node whole: text is its most thorough tier, files the first of the files that its rows hold."""
 
     id: str
     header: str
@@ -163,11 +175,13 @@ class NodeDescription:
     removed: bool
     made_at: str
     text: str
+    files: tuple[FileLine, ...]
+    file_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class PartLine:
-    """A part by its kind and size, with the tool's name or the media type where it has one."""
+    """A part by its kind and size, with the tool's name, the media type or the file's id where it has one."""
 
     kind: str
     bytes: int
@@ -198,12 +212,33 @@ class RowDescription:
 
 
 @dataclass(frozen=True, slots=True)
+class FileDescription:
+    """A file that a tool read, without its body: head is how that begins, same_content its other handles.
+
+    content is the SHA-256 of the body; node is the one that covers its row.
+    """
+
+    id: str
+    ref: str
+    path: str
+    kind: str
+    characters: int
+    content: str
+    summary: str
+    head: str
+    node: str | None
+    removed: bool
+    same_content: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Description:
-    """Exactly one of node and row is given."""
+    """Exactly one of node, row and file is given."""
 
     session: str
     node: NodeDescription | None
     row: RowDescription | None
+    file: FileDescription | None = None
     behind: str | None = None
 
 

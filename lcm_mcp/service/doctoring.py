@@ -27,9 +27,10 @@ from lcm_mcp.service.times import now_ms, today
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import files, sessions, store
 from lcm_mcp.transcript.path import Path as RowPath
 
+MOST_SESSION = 2**63 - 1
 RESTORE = "Restore a backup, or import the transcripts into a new store."
 
 
@@ -139,6 +140,14 @@ def _index(db: apsw.Connection) -> Check:
     return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
 
 
+def _files(db: apsw.Connection) -> Check:
+    """How many files there are, and how many large results that are none because their call named no path."""
+    number, inline = files.counts(db, 1, MOST_SESSION)
+    said = f"{number} files that tools read, {inline} large results without a path (large-inline)"
+    left = files.behind(db)
+    return Check("files", True, f"{said}; {left} earlier texts are still to be explored" if left else said)
+
+
 async def _followed(work: Workplace) -> Check:
     """Which followed files are gone, which loses nothing, and what is wrong with others."""
     try:
@@ -176,6 +185,7 @@ _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
     ("paths", _paths),
     ("coverage", _coverage),
     ("index", _index),
+    ("files", _files),
 )
 
 

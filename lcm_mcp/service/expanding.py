@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 
 import apsw
 
-from lcm_mcp.ids import Seq, format_address, parse_address
+from lcm_mcp.ids import FileAddress, Seq, format_address, parse_address
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import ExpandedRow, Expansion, PayloadPiece
 from lcm_mcp.service.times import iso
-from lcm_mcp.service.workplace import Workplace, addressed, chain_of
+from lcm_mcp.service.workplace import Workplace, addressed, chain_of, existing_file
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import store
 from lcm_mcp.transcript.blocks import part_to_json
-from lcm_mcp.transcript.model import Json, Row
+from lcm_mcp.transcript.model import File, Json, Row
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
@@ -50,21 +50,30 @@ def expand(
     include_payload: bool,
     cursor: str | None,
 ) -> Expansion:
-    """The rows an address stands for, word for word, as many as fit into max_bytes of UTF-8 text."""
+    """The rows an address stands for, word for word, as many as fit into max_bytes of UTF-8 text. Of a file
+    its body alone, which is a piece of its row."""
     session, address = addressed(db, work, parse_address(id), key)
     chain = chain_of(db, session, address)
+    file = existing_file(db, session, address.file) if isinstance(address, FileAddress) else None
     asked = ("expand", session.id, format_address(replace(address, session=None)), include_payload)
-    place = _Place(chain.first)
+    place = _Place(chain.first, 0 if file is None else file.start)
     if cursor is not None:
         seq, text, parts = (int(value) for value in cursors.read(cursor, asked, int, int, int))
         place = _Place(Seq(seq), text, None if parts < 0 else parts)
     page = _Page(max_bytes, include_payload, Path(db, session.id, session.leaf))
     for row in _rows_from(db, session, chain.path, place.seq, chain.last, include_payload):
+        row = row if file is None else _only(row, file)
         following = page.take(row, place if row.seq == place.seq else _Place(row.seq))
         if following is not None:
             position = (following.seq, following.text, -1 if following.parts is None else following.parts)
             return Expansion(session.key, id, tuple(page.rows), cursors.make(asked, position))
     return Expansion(session.key, id, tuple(page.rows), None)
+
+
+def _only(row: Row, file: File) -> Row:
+    """A row up to where a file's body ends, with the part that holds it."""
+    end = file.start + file.characters
+    return replace(row, text=row.text[:end], parts=(row.parts[file.part],))
 
 
 def _rows_from(

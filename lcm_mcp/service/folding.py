@@ -27,7 +27,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.summarizers.ladder import Task, climb, shown_tokens
 from lcm_mcp.summarizers.model import Child, NodesSource, RowsSource, Source, Summarizer
 from lcm_mcp.tokens import TokenCount
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.units import Span, join, rounds, units
 
@@ -186,7 +186,8 @@ def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq,
 
 def _rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span) -> RowsSource:
     path = Path(db, session, leaf)
-    return RowsSource(list(store.read_rows(db, session, path.between(span.first, span.last))))
+    rows = store.read_rows(db, session, path.between(span.first, span.last))
+    return RowsSource(list(files.described(db, session, rows)))
 
 
 def _nodes_source(

@@ -232,6 +232,7 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
 
 
 async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) -> None:
+    intake.large_chars = work.settings.large_file_chars
     while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
         intake.record = await work.store.write(store_batch, intake, batch)
         if file.wish.fold and work.background.hosts:

@@ -46,6 +46,7 @@ async def import_file(
     live = follow and await anyio.to_thread.run_sync(can_follow, path, name)
     record = await _from_the_start(work, path, Wish(name, key or "", fold)) if live else None
     intake = await anyio.to_thread.run_sync(whole_file, path, name, key, record)
+    intake.large_chars = work.settings.large_file_chars
     with closing(intake):
         while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
             intake.record = await work.store.write(store_batch, intake, batch)

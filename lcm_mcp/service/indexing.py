@@ -1,4 +1,5 @@
-"""Feeding the search index, slice by slice, beside the requests or at the end of a command.
+"""Feeding the search index, and making file handles of earlier rows, slice by slice, beside the requests or
+at the end of a command.
 
 A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
 do not depend on it: what is not indexed yet is read.
@@ -14,6 +15,7 @@ import anyio
 from lcm_mcp.errors import StoreClosed, StoreError
 from lcm_mcp.search import index
 from lcm_mcp.storage.connections import Store
+from lcm_mcp.transcript import files
 
 PAUSE_S = 0.05
 """After a commit, so that what comes in together is indexed together."""
@@ -21,21 +23,24 @@ LOOK_S = 30.0
 """Texts of another process that died before it indexed them are found by looking now and then."""
 
 
-async def feed_all(store: Store, on_left: Callable[[int], None] | None = None) -> None:
-    """Index all there is; on_left is told how many texts are left."""
+async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None] | None = None) -> None:
+    """Index all there is; on_left is told how many texts are left. Results of earlier builds that say more
+    than large_chars become files first."""
+    while await store.read(files.behind):
+        await store.write(files.catch_up, large_chars)
     while await store.read(index.behind):
         await store.write(index.feed)
         if on_left is not None:
             on_left(await store.read(index.unindexed))
 
 
-async def keep_fed(store: Store) -> None:
+async def keep_fed(store: Store, large_chars: int) -> None:
     """Index what is committed as long as this runs. A store that cannot be written is tried again later."""
     told = False
     while True:
         committed = store.committed
         try:
-            await feed_all(store)
+            await feed_all(store, large_chars)
         except StoreClosed:
             return
         except StoreError as error:

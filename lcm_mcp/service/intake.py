@@ -22,6 +22,7 @@ from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed, placing, sessions, store
+from lcm_mcp.transcript.files import LARGE_CHARACTERS
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
 from lcm_mcp.transcript.importers import (
     FORMATS,
@@ -110,6 +111,7 @@ class Intake:
     after: Iterator[Event | Mark] | None = field(default_factory=lambda: iter(()))
     record: Followed | None = None
     alone: bool = False
+    large_chars: int = LARGE_CHARACTERS
     fed: dict[str, Fed] = field(default_factory=dict[str, Fed])
     mark: Mark | None = None
     trouble: str | None = None
@@ -235,7 +237,7 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
     key = ""
     for event, entry in [*batch.items, (None, None)]:
         if run and (entry is None or not isinstance(event, Entry) or event.session_key != key):
-            _store_run(db, intake.fed[key], run)
+            _store_run(db, intake.fed[key], run, intake.large_chars)
             run = []
         if isinstance(event, SessionFound):
             _open(db, intake, event)
@@ -349,10 +351,10 @@ def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) ->
     return placing.find_entry(db, parent.id, readable(found.opener_entry_id))
 
 
-def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed]) -> None:
+def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed], large_chars: int) -> None:
     session = sessions.find_by_id(db, fed.session.id)
     assert session is not None
-    done = store.append(db, session, entries, now_ms())
+    done = store.append(db, session, entries, now_ms(), large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added
     fed.duplicates += len(done.duplicates)

@@ -6,6 +6,7 @@ written here, and every page costs what it holds, not what the session holds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import apsw
@@ -15,6 +16,7 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import Node, header
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.ids import (
+    FileAddress,
     NodeAddress,
     NodeId,
     RangeAddress,
@@ -26,6 +28,8 @@ from lcm_mcp.ids import (
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import (
     Description,
+    FileDescription,
+    FileLine,
     NodeDescription,
     NodeLine,
     NodePage,
@@ -43,14 +47,15 @@ from lcm_mcp.service.workplace import (
     Cover,
     Workplace,
     addressed,
+    existing_file,
     existing_node,
     existing_row,
     strategy_of,
     wanted_session,
 )
 from lcm_mcp.tokens import utf8_length
-from lcm_mcp.transcript import pins, sessions, store
-from lcm_mcp.transcript.model import Image, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
+from lcm_mcp.transcript import files, pins, sessions, store
+from lcm_mcp.transcript.model import File, Image, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import encode, readable
 from lcm_mcp.transcript.sessions import Session
@@ -58,6 +63,8 @@ from lcm_mcp.transcript.sessions import Session
 PREVIEW_CHARACTERS = 200
 PAYLOAD_BYTES = 150_000
 """A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
+FILES_LISTED = 200
+"""A node over more files says how many; its children list theirs."""
 EMPTY_STORE = "The store is empty. Import a conversation with `lcm-mcp import FILE`."
 NO_NODES = (
     "This session has no summaries yet. Importing folds older units into some, and so does prepare_context "
@@ -182,7 +189,7 @@ def _node_line(db: apsw.Connection, session: Session, path: Path, node: Node, st
 
 
 def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> Description:
-    """What a node or a row is, and how it hangs together with the rest."""
+    """What a node, a row or a file is, and how it hangs together with the rest."""
     session, address = addressed(db, work, parse_address(id), key)
     match address:
         case NodeAddress(node=node):
@@ -193,9 +200,14 @@ def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> 
             return Description(
                 session.key, None, _describe_row(db, work, session, existing_row(db, session, seq))
             )
+        case FileAddress(file=number):
+            found = _describe_file(db, session, existing_file(db, session, number))
+            return Description(session.key, None, None, found)
         case RangeAddress():
             raise InvalidArgument(
-                "id", f"{format_address(address)} is a range", "Describe a row (e104) or a node (#12)."
+                "id",
+                f"{format_address(address)} is a range",
+                "Describe a row (e104), a node (#12) or a file (f7).",
             )
         case _:
             assert_never(address)
@@ -205,6 +217,7 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
     texts = dag.tiers(db, session.id, node.id)
     best = texts.get("rich", texts["primary"])
     cover = Cover(db, session)
+    within = files.of_rows(db, session.id, Path(db, session.id, node.last).between(node.first, node.last))
     return NodeDescription(
         id=f"#{node.id}",
         header=header(node.id, node.depth, node.first, node.last),
@@ -225,6 +238,32 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
         removed=node.last not in cover.path,
         made_at=iso(node.made_at),
         text=best.text,
+        files=tuple(map(_file_line, within[:FILES_LISTED])),
+        file_count=len(within),
+    )
+
+
+def _file_line(file: File) -> FileLine:
+    return FileLine(f"f{file.id}", f"e{file.seq}", file.path, file.kind, file.characters, file.summary)
+
+
+def _describe_file(db: apsw.Connection, session: Session, file: File) -> FileDescription:
+    cover = Cover(db, session)
+    others = files.same_body(db, file.content, FILES_LISTED)
+    return FileDescription(
+        id=f"f{file.id}",
+        ref=f"e{file.seq}",
+        path=file.path,
+        kind=file.kind,
+        characters=file.characters,
+        content=file.content,
+        summary=file.summary,
+        head=file.head,
+        node=cover.node_of(file.seq),
+        removed=file.seq not in cover.path,
+        same_content=tuple(
+            f"s{own}/f{number}" for own, number in others if (own, number) != (session.id, file.id)
+        ),
     )
 
 
@@ -239,7 +278,7 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
         entry_id=row.entry_id,
         tokens=mark.size.tokens,
         characters=len(row.text),
-        parts=tuple(_part_line(part, work.settings.large_file_chars) for part in row.parts),
+        parts=_part_lines(row, files.of_row(db, session.id, row.seq), work.settings.large_file_chars),
         unit=f"e{mark.unit}",
         node=cover.node_of(row.seq),
         removed=row.seq not in cover.path,
@@ -250,8 +289,13 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
     )
 
 
-def _part_line(part: Part, large_chars: int) -> PartLine:
-    """A part in a line; a tool's result of more than so many characters is called large."""
+def _part_lines(row: Row, read: Sequence[File], large_chars: int) -> tuple[PartLine, ...]:
+    handles = {file.part: f"f{file.id}" for file in read}
+    return tuple(_part_line(part, large_chars, handles.get(place)) for place, part in enumerate(row.parts))
+
+
+def _part_line(part: Part, large_chars: int, handle: str | None = None) -> PartLine:
+    """A part in a line; a tool's result of more than so many characters is a file or called large."""
     match part:
         case Text(text):
             return PartLine("text", utf8_length(text), None)
@@ -262,7 +306,8 @@ def _part_line(part: Part, large_chars: int) -> PartLine:
         case ToolResult(content=content, is_error=is_error):
             size = sum(_part_line(piece, large_chars).bytes for piece in content)
             said = sum(len(piece.text) for piece in content if isinstance(piece, Text))
-            marks = [*(["error"] if is_error else []), *(["large-inline"] if said > large_chars else [])]
+            large = handle or ("large-inline" if said > large_chars else None)
+            marks = [*(["error"] if is_error else []), *([large] if large else [])]
             return PartLine("tool_result", size, ", ".join(marks) or None)
         case Image(media_type, _, size_bytes, width, height):
             sides = f" {width}x{height}" if width and height else ""

@@ -37,7 +37,7 @@ from lcm_mcp.settings import RollingSettings
 from lcm_mcp.summarizers.ladder import Task, climb, shown_tokens
 from lcm_mcp.summarizers.model import Child, FoldSource
 from lcm_mcp.tokens import TokenCount
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import Span, rounds, units
@@ -276,7 +276,8 @@ def _source(
     before = () if so_far is None else (Child(f"e{so_far.first}..e{so_far.last}", so_far.text),)
     path = Path(db, session, leaf)
     segments = [part for span in chunk.spans for part in path.between(span.first, span.last)]
-    return FoldSource((*before, *chunk.children), list(store.read_rows(db, session, segments)))
+    rows = store.read_rows(db, session, segments)
+    return FoldSource((*before, *chunk.children), list(files.described(db, session, rows)))
 
 
 def _task(source: FoldSource, eviction: Eviction, so_far: Running | None, chunk: Chunk) -> Task:

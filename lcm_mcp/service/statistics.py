@@ -19,7 +19,7 @@ from lcm_mcp.ids import Seq
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.times import today
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, strategy_of, wanted_session
-from lcm_mcp.transcript import figures, sessions, store
+from lcm_mcp.transcript import figures, files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import units_back
@@ -35,6 +35,7 @@ class Stats:
     rows stand under frontier_tokens of summaries. provider_* are sums over the measured requests whose
     observation is kept; cached_share is of those whose provider told it, from 0 to 1. spent is what calls of
     models took, by summarizer. file_bytes and spent_today_tokens are the whole store's, whatever the session.
+    files are large tool results whose call named a path, large_inline those whose call named none.
     """
 
     session: str | None
@@ -66,6 +67,8 @@ class Stats:
     file_bytes: int
     spent: dict[str, Spent]
     spent_today_tokens: int
+    files: int
+    large_inline: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,7 @@ def _stats(db: apsw.Connection, work: Workplace, key: str | None, file_bytes: in
     by_depth = summaries.nodes_by_depth(db, of)
     bulk = figures.bulk(db, of)
     requests = summaries.requests(db, of)
+    handles, inline = files.counts(db, *of)
     return Stats(
         session=None if session is None else session.key,
         strategy=None if session is None else strategy_of(work, session),
@@ -142,6 +146,8 @@ def _stats(db: apsw.Connection, work: Workplace, key: str | None, file_bytes: in
         file_bytes=file_bytes,
         spent=spending.spent(db, of),
         spent_today_tokens=spending.counted_on(db, today()),
+        files=handles,
+        large_inline=inline,
     )
 
 

@@ -18,6 +18,8 @@ from lcm_mcp.dag.store import find_node, frontier
 from lcm_mcp.errors import InvalidArgument, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.ids import (
     Address,
+    FileAddress,
+    FileId,
     NodeAddress,
     NodeId,
     RangeAddress,
@@ -33,8 +35,8 @@ from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.metered import Model
 from lcm_mcp.summarizers.model import Summarizer
-from lcm_mcp.transcript import sessions, store
-from lcm_mcp.transcript.model import Row
+from lcm_mcp.transcript import files, sessions, store
+from lcm_mcp.transcript.model import File, Row
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
@@ -131,6 +133,13 @@ def existing_node(db: apsw.Connection, session: Session, node: NodeId) -> Node:
     return found
 
 
+def existing_file(db: apsw.Connection, session: Session, number: FileId) -> File:
+    found = files.find(db, session.id, number)
+    if found is None:
+        raise UnknownAddress(f"f{number}", session.key)
+    return found
+
+
 def parse_node(text: str) -> NodeAddress:
     """An address that has to be a node's."""
     address = parse_address(text)
@@ -149,7 +158,7 @@ class Chain:
 
 
 def chain_of(db: apsw.Connection, session: Session, address: Address) -> Chain:
-    """The rows of a row, a range or a node, in order. Raises UnknownAddress.
+    """The rows of a row, a range or a node, or the row that holds a file, in order. Raises UnknownAddress.
 
     A node's rows are the chain back from its last row. A range is read along the active path where both
     ends lie on it, else back from its last row.
@@ -161,6 +170,9 @@ def chain_of(db: apsw.Connection, session: Session, address: Address) -> Chain:
         case NodeAddress(node=number):
             node = existing_node(db, session, number)
             return Chain(Path(db, session.id, node.last), node.first, node.last)
+        case FileAddress(file=number):
+            seq = existing_file(db, session, number).seq
+            return Chain(Path(db, session.id, seq), seq, seq)
         case RangeAddress(first=first, last=last):
             existing_row(db, session, first)
             existing_row(db, session, last)

@@ -111,7 +111,7 @@ def _append(
             readable(title) if title is not None else _title(entries),
             None if project is None else readable(project),
         )
-    done = store.append(db, session, entries, now)
+    done = store.append(db, session, entries, now, work.settings.large_file_chars)
     # A refusal from here on undoes the whole transaction.
     if done.added:
         _check(db, session, guard, done)

@@ -217,7 +217,31 @@ _SPENDING: tuple[str, ...] = (
         opened_at INTEGER, again_at INTEGER NOT NULL) STRICT, WITHOUT ROWID""",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES, _SPENDING)
+
+_FILES: tuple[str, ...] = (
+    # A large tool result whose call named a path: what it is, and where in its row's text its body stands.
+    """CREATE TABLE file(
+        session INTEGER NOT NULL, id INTEGER NOT NULL,
+        seq INTEGER NOT NULL, part INTEGER NOT NULL,
+        path TEXT NOT NULL, kind TEXT NOT NULL, content TEXT NOT NULL,
+        summary TEXT NOT NULL, head TEXT NOT NULL,
+        start INTEGER NOT NULL, characters INTEGER NOT NULL,
+        PRIMARY KEY(session, id),
+        FOREIGN KEY(session, seq) REFERENCES row(session, seq)) STRICT, WITHOUT ROWID""",
+    "CREATE UNIQUE INDEX file_by_row ON file(session, seq, part)",
+    "CREATE INDEX file_by_content ON file(content)",
+    # Large results of calls that named none.
+    """CREATE TABLE large_inline(
+        session INTEGER NOT NULL, seq INTEGER NOT NULL, part INTEGER NOT NULL, characters INTEGER NOT NULL,
+        PRIMARY KEY(session, seq, part),
+        FOREIGN KEY(session, seq) REFERENCES row(session, seq)) STRICT, WITHOUT ROWID""",
+    # Texts from `next` to `upto` were stored before there were handles, and are still to be looked through.
+    """CREATE TABLE file_state(
+        one INTEGER PRIMARY KEY CHECK(one = 1), next INTEGER NOT NULL, upto INTEGER NOT NULL) STRICT""",
+    "INSERT INTO file_state SELECT 1, 1, coalesce(max(id), 0) FROM text",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES, _SPENDING, _FILES)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

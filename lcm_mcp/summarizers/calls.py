@@ -15,7 +15,8 @@ from typing import Literal
 
 from lcm_mcp.summarizers.facts import ARROW
 from lcm_mcp.summarizers.sentences import clean, clip
-from lcm_mcp.transcript.model import Image, Json, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import File, Image, Json, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.naming import PATH_KEYS
 
 Status = Literal["ok", "failed", "no result"]
 
@@ -26,16 +27,6 @@ LOG_END_CHARS = 16_000
 OPEN_FAILURES_PER_KEY = 32
 
 _COMMAND_KEYS = ("command", "cmd", "script", "bash_command")
-_PATH_KEYS = (
-    "file_path",
-    "path",
-    "filename",
-    "notebook_path",
-    "absolute_path",
-    "file",
-    "target_file",
-    "filepath",
-)
 _CHANGE_KEYS = frozenset(
     ("new_string", "new_str", "content", "file_text", "edits", "patch", "diff", "new_source", "insert_text")
 )
@@ -112,7 +103,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A call with what became of it, at ref; its result, if it has one, stands in the row answered."""
+    """A call with what became of it, at ref; its result, if it has one, stands in the row answered.
+
+    file is the handle of a large result, which then holds the file's descriptor.
+    """
 
     ref: str
     call: ToolCall
@@ -120,6 +114,7 @@ class Done:
     act: Act
     outcome: Outcome
     answered: str
+    file: File | None = None
 
 
 def read_outcome(ref: str, text: str) -> Outcome:
@@ -176,7 +171,7 @@ def _paths(given: Mapping[str, Json]) -> Iterator[str]:
 
 
 def _named_paths(given: Mapping[str, Json]) -> Iterator[str]:
-    for key in _PATH_KEYS:
+    for key in PATH_KEYS:
         value = given.get(key)
         if isinstance(value, str) and value.strip():
             yield tidy_path(value)

@@ -38,7 +38,7 @@ from lcm_mcp.summarizers.facts import (
 from lcm_mcp.summarizers.readings import PROSE_CHARS, is_data, shown, told
 from lcm_mcp.summarizers.sentences import clean, clip, is_plan, is_prose, names, sentences, terms, weigh
 from lcm_mcp.tokens import utf8_length
-from lcm_mcp.transcript.model import Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import File, Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
 
 QUOTE_BYTES = 1600
 HEAD_BYTES = 240
@@ -105,19 +105,20 @@ def _done(rows: Sequence[Row]) -> list[Done]:
     """The calls in order. Ids may be used again: a result answers the nearest call before it that waits."""
     calls: list[tuple[str, ToolCall]] = []
     waiting: dict[str, list[int]] = {}
-    results: dict[int, tuple[ToolResult, str]] = {}
+    results: dict[int, tuple[ToolResult, str, File | None]] = {}
     for row in rows:
-        for part in row.parts:
+        files = {file.part: file for file in row.files}
+        for place, part in enumerate(row.parts):
             if isinstance(part, ToolCall):
                 waiting.setdefault(part.call_id, []).append(len(calls))
                 calls.append((f"e{row.seq}", part))
             elif isinstance(part, ToolResult) and waiting.get(part.call_id):
-                results[waiting[part.call_id].pop()] = (part, f"e{row.seq}")
+                results[waiting[part.call_id].pop()] = (part, f"e{row.seq}", files.get(place))
     done: list[Done] = []
     for at, (ref, call) in enumerate(calls):
-        result, answered = results.get(at, (None, ref))
+        result, answered, file = results.get(at, (None, ref, None))
         act = read_call(call)
-        done.append(Done(ref, call, result, act, outcome_of(ref, act, result), answered))
+        done.append(Done(ref, call, result, act, outcome_of(ref, act, result), answered, file))
     return done
 
 

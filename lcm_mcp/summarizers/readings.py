@@ -103,7 +103,9 @@ def _written(step: Done) -> str:
 
 
 def _text(step: Done) -> str:
-    """What a call answered, without what the client appends for the model alone."""
+    """What a call answered, without what the client appends for the model alone; of a file how it begins."""
+    if step.file is not None:
+        return step.file.head
     parts = step.result.content if step.result else ()
     text = "\n".join(part.text for part in parts if isinstance(part, Text))
     text = text[:READ_CHARS].partition("<system-reminder>")[0].strip("\r\n")
@@ -112,7 +114,7 @@ def _text(step: Done) -> str:
 
 def answers(step: Done, text: str) -> bool:
     """Whether a call answered in prose: a subagent or a fetched page, no command, no file, no data."""
-    if step.act.is_command or step.act.paths or _JSON.match(text):
+    if step.file is not None or step.act.is_command or step.act.paths or _JSON.match(text):
         return False
     return bool(_WEB.search(step.call.name) or need_of(step.outcome))
 
@@ -180,6 +182,8 @@ def _comments(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _path_of(step: Done) -> str:
+    if step.file is not None:
+        return step.file.path
     if step.act.is_command:
         found = _SHOWING.match(step.act.what)
         return found[1] if found else ""
@@ -188,6 +192,8 @@ def _path_of(step: Done) -> str:
 
 def _note(step: Done, text: str) -> str:
     """One line on what was looked at; "" where there is nothing to tell."""
+    if step.file is not None:
+        return f"{_near(step.file.path)} (file f{step.file.id}, {step.file.kind}): {step.file.summary}"
     path = _path_of(step)
     if path:
         return _file_note(path, text)
@@ -230,7 +236,7 @@ def _lines(text: str) -> list[str]:
 
 def _file_note(path: str, text: str, how: str = "") -> str:
     lines = _lines(text)
-    folder, base = split_path(path)
+    base = split_path(path)[1]
     kind = base.rpartition(".")[2].lower()
     if kind in _TEXTUAL:
         names = _named("", _headings(lines))
@@ -239,9 +245,14 @@ def _file_note(path: str, text: str, how: str = "") -> str:
     else:
         names = "; ".join(filter(None, (_opening(lines), _declarations(lines))))
     names = names or next((clip(line, 160) for line in map(_bare, lines) if _tells(line)), "")
+    return f"{_near(path)} ({how}{len(lines)} lines): {names}" if names else ""
+
+
+def _near(path: str) -> str:
+    """A file's name with its folder's."""
+    folder, base = split_path(path)
     near = split_path(folder.rstrip("/"))[1]
-    name = f"{near}/{base}" if near else base
-    return f"{name} ({how}{len(lines)} lines): {names}" if names else ""
+    return f"{near}/{base}" if near else base
 
 
 def _bare(line: str) -> str:

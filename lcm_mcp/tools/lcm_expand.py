@@ -24,7 +24,7 @@ class ExpandArguments(Arguments):
         Field(
             min_length=1,
             max_length=100,
-            description="A node (#12), row (e104) or range (e104..e238); s7/ in front names another session.",
+            description="A node (#12), row (e104), range (e104..e238) or file (f7); s7/e104: in session s7.",
         ),
     ]
     session: SessionKey = None
@@ -85,8 +85,8 @@ TOOL = Tool(
     title="Read original rows",
     description=(
         "Gives the original conversation back, byte for byte: all rows under a summary node (#12), one "
-        "row (e104), or a range (e104..e238). Use it when a summary or a snippet is not enough and you "
-        "need the exact words, numbers, code, tool calls or results.\n"
+        "row (e104), a range (e104..e238), or a file's body (f7). Use it when a summary or a snippet is not "
+        "enough and you need the exact words, numbers, code, tool calls or results.\n"
         "Returns the rows in order with ref, role, time and text. A long row comes in pieces: offset "
         "says where the piece starts, complete whether it ends here. include_payload adds every part as "
         "JSON (tool arguments, reasoning, image facts).\n"

@@ -1,8 +1,8 @@
 """The rows of a fork: those of a path in another session, under the same numbers, pointing to the same texts.
 
 No text is stored or indexed again, and no row off the path comes along. What hangs on rows comes with them:
-calls and answers, so that a result finds its call, and pins. Functions take a connection and never begin or
-commit; they cost the rows copied.
+calls and answers, so that a result finds its call, pins, and file handles. Functions take a connection and
+never begin or commit; they cost the rows copied.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ _BESIDE = tuple(
         ("call", "id, seq, n"),
         ("answer", "id, call_seq, call_n, seq"),
         ("pin", "seq, pinned_at"),
+        ("file", "id, seq, part, path, kind, content, summary, head, start, characters"),
+        ("large_inline", "seq, part, characters"),
     )
 )
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lcm_mcp.ids import Seq, TextId
+from lcm_mcp.ids import FileId, Seq, TextId
 from lcm_mcp.tokens import Size
 
 Role = Literal["user", "assistant", "tool", "system"]
@@ -157,8 +157,31 @@ class RowMark:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A large tool result whose call named a path, without its body.
+
+    part is its place among the row's parts; its body is the row's text from start on, so many characters
+    long, and content the SHA-256 of that. kind, summary and head are what exploring it found.
+    """
+
+    id: FileId
+    seq: Seq
+    part: int
+    path: str
+    kind: str
+    content: str
+    summary: str
+    head: str
+    start: int
+    characters: int
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
-    """A stored row whole. parts carry image bytes only where the reader asked for them."""
+    """A stored row whole. parts carry image bytes only where the reader asked for them.
+
+    files are given where a reader asked for descriptors; text and parts then hold those in place of bodies.
+    """
 
     seq: Seq
     role: Role
@@ -168,3 +191,4 @@ class Row:
     text_id: TextId
     text: str
     parts: tuple[Part, ...]
+    files: tuple[File, ...] = ()

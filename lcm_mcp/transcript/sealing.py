@@ -12,8 +12,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import assert_never, cast
 
 import orjson
@@ -84,6 +84,31 @@ def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
 def derive_text(parts: Iterable[Part]) -> str:
     """What search, summarizers and readers see of a row. Always valid Unicode without NUL."""
     return "\n".join(piece for part in parts if (piece := _derive(part)) is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class Large:
+    """A large tool result: its place among the parts, and where its words stand in the derived text."""
+
+    part: int
+    call_id: str
+    start: int
+    characters: int
+
+
+def large_results(parts: Iterable[Part], most: int) -> Iterator[Large]:
+    """The tool results that say more than `most` characters."""
+    start = 0
+    for index, part in enumerate(parts):
+        piece = _derive(part)
+        if piece is None:
+            continue
+        if isinstance(part, ToolResult):
+            said = sum(len(inner.text) for inner in part.content if isinstance(inner, Text))
+            if said > most:
+                head = piece.index("\n") + 1
+                yield Large(index, part.call_id, start + head, len(piece) - head)
+        start += len(piece) + 1
 
 
 def weigh(parts: Iterable[Part]) -> Size:

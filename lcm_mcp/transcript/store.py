@@ -16,7 +16,7 @@ import apsw
 
 from lcm_mcp.ids import Seq, SessionId, TextId
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript import pins
+from lcm_mcp.transcript import files, pins
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import (
     Image,
@@ -53,9 +53,16 @@ class Appended:
         return len(self.refs) - len(self.duplicates) - len(self.conflicts)
 
 
-def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now: int) -> Appended:
+def append(
+    db: apsw.Connection,
+    session: Session,
+    entries: Sequence[Sealed],
+    now: int,
+    large_chars: int = files.LARGE_CHARACTERS,
+) -> Appended:
     """Append entries after the session's leaf, or where they say, whole or (if the transaction fails) not at
-    all. The last active one is the leaf from then on."""
+    all. The last active one is the leaf from then on. A tool result of more than large_chars is kept as a
+    file where its call named a path."""
     head = head_at(db, session.id, session.leaf)
     next_seq = session.next_seq
     refs: list[Seq] = []
@@ -70,6 +77,7 @@ def append(db: apsw.Connection, session: Session, entries: Sequence[Sealed], now
             if followed_head is None:
                 lost.append(index)
             head = _insert(db, session.id, next_seq, followed_head or head, entry, now)
+            files.keep(db, session.id, next_seq, entry.draft.parts, entry.text, large_chars)
             if entry.draft.pin:
                 pins.pin(db, session.id, next_seq, now)
             refs.append(next_seq)
