@@ -48,11 +48,14 @@ async def test_every_resource_is_listed_with_what_it_is(era: Era, store_path: Pa
         listed = (await client.list_resources()).resources
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri for each in listed] == ["lcm://sessions"]
-        assert [each.uri_template for each in templates] == ["lcm://session/{id}/context"]
+        assert [each.uri_template for each in templates] == [
+            "lcm://session/{id}/context",
+            "lcm://session/{id}/image/{n}{?offset,length}",
+        ]
         for each in (*listed, *templates):
             assert each.title
             assert each.description
-            assert each.mime_type == "application/json"
+            assert each.mime_type == ("image/*" if each.name == "image" else "application/json")
 
 
 @both_eras
@@ -117,7 +120,8 @@ async def test_a_uri_that_is_no_resource_is_told_with_those_that_are(
         error = await refused(client, uri)
     assert error.error.code == INVALID_PARAMS
     assert error.error.message.startswith(
-        f"uri: there is no resource {uri!r}. There are lcm://sessions and lcm://session/{{id}}/context; "
+        f"uri: there is no resource {uri!r}. There are lcm://sessions and "
+        "lcm://session/{id}/context and lcm://session/{id}/image/{n}{?offset,length}; "
     )
     assert "\n" not in error.error.message
 

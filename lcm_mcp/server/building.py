@@ -114,7 +114,14 @@ class _Offered:
             # The answer where there is none: all of it text, since some clients drop the other channel then.
             return types.CallToolResult(content=[types.TextContent(text=str(failure))], is_error=True)
         return types.CallToolResult(
-            content=[types.TextContent(text=answered.text)], structured_content=answered.structured
+            content=[
+                types.TextContent(text=answered.text),
+                *(
+                    types.ImageContent(data=each.data, mime_type=each.media_type)
+                    for each in answered.pictures
+                ),
+            ],
+            structured_content=answered.structured,
         )
 
 

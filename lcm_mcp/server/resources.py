@@ -1,4 +1,4 @@
-"""What people attach to a conversation: stored memory as JSON documents, each under a URI.
+"""What people attach to a conversation: stored memory as JSON documents and images, each under a URI.
 
 A resource is one entry of the table at the end. What stands in braces in a URI is percent-encoded
 there. Models rarely read resources, so whatever is here can be had from the tools too. Refused: a URI
@@ -7,6 +7,7 @@ that is not in the table, and a document larger than clients can take.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +19,7 @@ from mcp.shared.uri_template import UriTemplate
 
 from lcm_mcp.errors import InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
 from lcm_mcp.server.limits import Calls, NoAnswer
+from lcm_mcp.service.pictures import RANGE_BYTES, ImageRange
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import MOST_BYTES, AnswerTooLarge
 
@@ -90,7 +92,10 @@ async def _document(service: Service, uri: str) -> types.ReadResourceResult:
     for resource, template in _TEMPLATES:
         if (named := template.match(uri)) is None:
             continue
-        body = written(await resource.read(service, named))
+        found = await resource.read(service, named)
+        if isinstance(found, ImageRange):
+            return types.ReadResourceResult(contents=[_blob(uri, found)])
+        body = written(found)
         if len(body) > MOST_BYTES:
             raise AnswerTooLarge(len(body))
         contents = types.TextResourceContents(uri=uri, mime_type=resource.mime_type, text=body.decode())
@@ -100,6 +105,22 @@ async def _document(service: Service, uri: str) -> types.ReadResourceResult:
         f"there is no resource {uri[:80]!r}",
         f"There are {' and '.join(each.uri for each in RESOURCES)}; what stands in braces is "
         "percent-encoded, the id of a session being its key or s7.",
+    )
+
+
+def _blob(uri: str, image: ImageRange) -> types.BlobResourceContents:
+    """Bytes of an image; meta says of how many, and where to read on."""
+    whole = len(image.data) == image.total
+    return types.BlobResourceContents(
+        uri=uri,
+        mime_type=image.media_type if whole else "application/octet-stream",
+        blob=base64.b64encode(image.data).decode("ascii"),
+        _meta={
+            "lcm/media_type": image.media_type,
+            "lcm/total": image.total,
+            "lcm/offset": image.offset,
+            "lcm/next": image.following,
+        },
     )
 
 
@@ -119,6 +140,16 @@ async def _read_context(service: Service, named: Named) -> object:
     return seen
 
 
+async def _read_image(service: Service, named: Named) -> object:
+    offset, length = (named.get(name) for name in ("offset", "length"))
+    return await service.image(
+        str(named["id"]),
+        str(named["n"]),
+        None if offset is None else str(offset),
+        None if length is None else str(length),
+    )
+
+
 RESOURCES: Final = (
     Resource(
         uri="lcm://sessions",
@@ -136,6 +167,18 @@ RESOURCES: Final = (
             "The id is the session's key, or s7 as in lcm_sessions."
         ),
         read=_read_context,
+    ),
+    Resource(
+        uri="lcm://session/{id}/image/{n}{?offset,length}",
+        name="image",
+        title="A stored image",
+        description=(
+            "The bytes of an image, all of a small one, of a larger one a range: offset and length in bytes, "
+            f"at most {RANGE_BYTES} at a time; _meta says of how many and where to read on. lcm_expand with "
+            "include_payload names the images."
+        ),
+        read=_read_image,
+        mime_type="image/*",
     ),
 )
 _TEMPLATES: Final = tuple((each, UriTemplate.parse(each.uri)) for each in RESOURCES)

@@ -25,6 +25,7 @@ from lcm_mcp.service import (
     hooking,
     importing,
     indexing,
+    pictures,
     pinning,
     preparing,
     reading,
@@ -49,6 +50,7 @@ from lcm_mcp.service.branching import Tree
 from lcm_mcp.service.discovering import Discovery
 from lcm_mcp.service.forking import Forked, Rewound
 from lcm_mcp.service.hooking import HookEvent
+from lcm_mcp.service.pictures import ImageRange
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
@@ -156,6 +158,12 @@ class Service:
             expanding.expand, self.work, id, session, max_bytes, include_payload, cursor
         )
         return replace(page, behind=behind)
+
+    async def image(
+        self, session: str, number: str, offset: str | None = None, length: str | None = None
+    ) -> ImageRange:
+        """A range of a stored image's bytes."""
+        return await self.work.store.read(pictures.read_image, self.work, session, number, offset, length)
 
     async def append(
         self,

@@ -2,7 +2,7 @@
 
 Pages joined in order give every row's derived text, character by character, and where it is asked for
 every part of every row. A row longer than a page comes in pieces, and so do parts; nothing is shortened
-or left out. A page reads little more than it holds.
+or left out, but an image that fits no page is given by its resource. A page reads little more than it holds.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import apsw
 from lcm_mcp.ids import FileAddress, Seq, format_address, parse_address
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import ExpandedRow, Expansion, PayloadPiece
+from lcm_mcp.service.pictures import LARGEST_BYTES, bare_blocks, base64_length, blocks_of
 from lcm_mcp.service.times import iso
 from lcm_mcp.service.workplace import Workplace, addressed, chain_of, existing_file
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import store
-from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import File, Json, Row
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
 
 PAYLOAD_BYTES = 150_000
-"""JSON of parts in one page; both channels of an answer together then stay below 400 KB."""
+"""JSON of parts in one page, without images; both channels of an answer together then stay below 400 KB."""
 ROW_BYTES = 40
 """What a row takes around its text, so that many short rows make a page as well."""
 READ_ROWS = 8
@@ -60,7 +60,7 @@ def expand(
     if cursor is not None:
         seq, text, parts = (int(value) for value in cursors.read(cursor, asked, int, int, int))
         place = _Place(Seq(seq), text, None if parts < 0 else parts)
-    page = _Page(max_bytes, include_payload, Path(db, session.id, session.leaf))
+    page = _Page(db, session, max_bytes, include_payload)
     for row in _rows_from(db, session, chain.path, place.seq, chain.last, include_payload):
         row = row if file is None else _only(row, file)
         following = page.take(row, place if row.seq == place.seq else _Place(row.seq))
@@ -84,18 +84,23 @@ def _rows_from(
         low = part.low
         while low <= part.high:
             high = Seq(min(part.high, low + READ_ROWS - 1))
-            yield from store.read_rows(db, session.id, [Segment(low, high)], images=images)
+            yield from store.read_rows(
+                db, session.id, [Segment(low, high)], images=images, largest=LARGEST_BYTES
+            )
             low = Seq(high + 1)
 
 
 class _Page:
     """Room for rows: takes what fits of each, and says where the next page goes on once it is full."""
 
-    def __init__(self, max_bytes: int, include_payload: bool, active: Path) -> None:
+    def __init__(self, db: apsw.Connection, session: Session, max_bytes: int, include_payload: bool) -> None:
+        self._db = db
+        self._session = session
         self._room = max_bytes
         self._parts_room = PAYLOAD_BYTES
+        self._images_room = LARGEST_BYTES
         self._include_payload = include_payload
-        self._active = active
+        self._active = Path(db, session.id, session.leaf)
         self.rows: list[ExpandedRow] = []
 
     def take(self, row: Row, place: _Place) -> _Place | None:
@@ -128,11 +133,12 @@ class _Page:
 
     def _parts(self, row: Row) -> tuple[Json, ...] | None:
         """A row's parts as neutral JSON, or None where this page has no room for them."""
-        blocks: list[Json] = [part_to_json(part) for part in row.parts]
-        size = len(encode(blocks))
-        if size > self._parts_room:
+        blocks, images = blocks_of(self._db, self._session, row)
+        size = len(encode(blocks)) - base64_length(images)
+        if size > self._parts_room or images > self._images_room:
             return None
         self._parts_room -= size
+        self._images_room -= images
         return tuple(blocks)
 
     def _take_parts(self, row: Row, offset: int) -> _Place | None:
@@ -141,7 +147,7 @@ class _Page:
         if parts is not None:
             self._add(row, "", len(row.text), True, parts)
             return None
-        text = encode([part_to_json(part) for part in row.parts]).decode()
+        text = encode(bare_blocks(self._db, self._session, row)).decode()
         piece = text[offset : offset + PAYLOAD_BYTES].encode()[:PAYLOAD_BYTES].decode(errors="ignore")
         self._add(row, "", len(row.text), True, None, PayloadPiece(offset, len(text), piece))
         end = offset + len(piece)

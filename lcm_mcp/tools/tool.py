@@ -57,11 +57,20 @@ ADDS: Final = Effects(read_only=False, idempotent=False)
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """An image that an answer shows; data is base64."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class Answered:
-    """One answer in both channels."""
+    """One answer in both channels, and the images it shows beside them."""
 
     text: str
     structured: dict[str, Any]
+    pictures: tuple[Picture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,8 @@ class Paging:
 
 @dataclass(frozen=True, slots=True)
 class Tool(Generic[A, R]):
-    """render gives an answer's text without the next call, brief without the bulk of it.
+    """render gives an answer's text without the next call, brief without the bulk of it. pictures takes the
+    images out of an answer, which then only says which they are.
 
     repeated names the arguments that a next page takes, None meaning all.
     """
@@ -91,6 +101,7 @@ class Tool(Generic[A, R]):
     brief: Callable[[R], str] | None = None
     paging: Paging | None = None
     repeated: tuple[str, ...] | None = None
+    pictures: Callable[[R], tuple[R, tuple[Picture, ...]]] | None = None
 
     @property
     def input_schema(self) -> dict[str, Any]:
@@ -105,7 +116,7 @@ class Tool(Generic[A, R]):
         asked = parse(self.arguments, given)
         arguments: A | None = asked
         while True:
-            answer = await self.run(service, arguments)
+            answer, pictures = self._parted(await self.run(service, arguments))
             text, structured = self._text(asked, answer, self.render), written(answer)
             excess = self._excess(asked, text, structured)
             arguments = None if excess <= 1 else self._smaller(arguments, excess)
@@ -115,7 +126,10 @@ class Tool(Generic[A, R]):
             text = self._text(asked, answer, self.brief)
         if (size := _size(text, structured)) > MOST_BYTES:
             raise AnswerTooLarge(size)
-        return Answered(text, orjson.loads(structured))
+        return Answered(text, orjson.loads(structured), pictures)
+
+    def _parted(self, answer: R) -> tuple[R, tuple[Picture, ...]]:
+        return (answer, ()) if self.pictures is None else self.pictures(answer)
 
     def _excess(self, asked: A, text: str, structured: bytes) -> float:
         """How many times too large a page is."""

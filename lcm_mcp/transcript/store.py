@@ -222,16 +222,22 @@ _ROWS = """SELECT row.seq, row.role, row.at, row.entry_id, row.message_id, row.t
 
 
 def read_rows(
-    db: apsw.Connection, session: SessionId, segments: Iterable[Segment], *, images: bool = False
+    db: apsw.Connection,
+    session: SessionId,
+    segments: Iterable[Segment],
+    *,
+    images: bool = False,
+    largest: int | None = None,
 ) -> Iterator[Row]:
-    """Whole rows of the given segments, in their order; with image bytes where asked for."""
+    """Whole rows of the given segments, in their order; with image bytes where asked for, but for images
+    of more than `largest` bytes."""
     for segment in segments:
         for seq, role, at, entry_id, message_id, text_id, body, payload in db.execute(
             _ROWS, (session, segment.low, segment.high)
         ):
             parts = unseal(body, payload)
             if images:
-                parts = tuple(_with_image(db, part) for part in parts)
+                parts = tuple(_with_image(db, part, largest) for part in parts)
             yield Row(Seq(seq), role, at, entry_id, message_id, TextId(text_id), body, parts)
 
 
@@ -288,20 +294,22 @@ def path_totals(db: apsw.Connection, session: SessionId, seq: Seq) -> Size:
     return Size(*row)
 
 
-def _with_image(db: apsw.Connection, part: Part) -> Part:
+def _with_image(db: apsw.Connection, part: Part, largest: int | None) -> Part:
     match part:
         case Image():
-            return _load(db, part)
+            return _load(db, part, largest)
         case ToolResult(content=content):
-            return replace(part, content=tuple(_with_result_image(db, piece) for piece in content))
+            return replace(part, content=tuple(_with_result_image(db, piece, largest) for piece in content))
         case _:
             return part
 
 
-def _with_result_image(db: apsw.Connection, piece: ResultPart) -> ResultPart:
-    return _load(db, piece) if isinstance(piece, Image) else piece
+def _with_result_image(db: apsw.Connection, piece: ResultPart, largest: int | None) -> ResultPart:
+    return _load(db, piece, largest) if isinstance(piece, Image) else piece
 
 
-def _load(db: apsw.Connection, image: Image) -> Image:
+def _load(db: apsw.Connection, image: Image, largest: int | None) -> Image:
+    if largest is not None and image.size_bytes > largest:
+        return image
     data: bytes | None = db.execute("SELECT data FROM image WHERE sha256 = ?", (image.sha256,)).get
     return replace(image, data=data)

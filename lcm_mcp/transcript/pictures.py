@@ -1,0 +1,34 @@
+"""Stored images by their number in the store: which number one has, and its bytes from one place to another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import apsw
+
+
+@dataclass(frozen=True, slots=True)
+class Bytes:
+    """A piece of an image: total is how many bytes all of it has."""
+
+    media_type: str
+    total: int
+    data: bytes
+
+
+def number_of(db: apsw.Connection, sha256: str) -> int | None:
+    """The number of the image with this content; None where its bytes were never there."""
+    found: int | None = db.execute("SELECT id FROM image WHERE sha256 = ?", (sha256,)).get
+    return found
+
+
+def read(db: apsw.Connection, number: int, offset: int, length: int) -> Bytes | None:
+    """So many bytes of an image from `offset` on, fewer at its end; None where there is no such image."""
+    found = next(
+        db.execute(
+            "SELECT media_type, length(data), substr(data, ?2, ?3) FROM image WHERE id = ?1",
+            (number, offset + 1, length),
+        ),
+        None,
+    )
+    return None if found is None else Bytes(*found)
