@@ -20,7 +20,7 @@ from lcm_mcp.server import prompts, resources
 from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.tools import TOOLSETS, ToolsetName
 from lcm_mcp.tools.instructions import INSTRUCTIONS, READING_INSTRUCTIONS
-from lcm_mcp.tools.tool import Tool
+from lcm_mcp.tools.tool import Picture, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -114,15 +114,13 @@ class _Offered:
             # The answer where there is none: all of it text, since some clients drop the other channel then.
             return types.CallToolResult(content=[types.TextContent(text=str(failure))], is_error=True)
         return types.CallToolResult(
-            content=[
-                types.TextContent(text=answered.text),
-                *(
-                    types.ImageContent(data=each.data, mime_type=each.media_type)
-                    for each in answered.pictures
-                ),
-            ],
+            content=[types.TextContent(text=answered.text), *map(_shown, answered.pictures)],
             structured_content=answered.structured,
         )
+
+
+def _shown(picture: Picture) -> types.ImageContent:
+    return types.ImageContent(data=picture.data, mime_type=picture.media_type)
 
 
 def _published(tool: Tool[Any, Any]) -> types.Tool:

@@ -84,9 +84,8 @@ def _rows_from(
         low = part.low
         while low <= part.high:
             high = Seq(min(part.high, low + READ_ROWS - 1))
-            yield from store.read_rows(
-                db, session.id, [Segment(low, high)], images=images, largest=LARGEST_BYTES
-            )
+            few = [Segment(low, high)]
+            yield from store.read_rows(db, session.id, few, images=images, largest=LARGEST_BYTES)
             low = Seq(high + 1)
 
 

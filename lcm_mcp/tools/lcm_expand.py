@@ -85,13 +85,14 @@ def _brief(expansion: Expansion) -> str:
 def _pictures(expansion: Expansion) -> tuple[Expansion, tuple[Picture, ...]]:
     """The images of an expansion beside it, each named in its part by its place among them."""
     taken: list[Picture] = []
-    rows = tuple(
-        row
-        if row.payload is None
-        else replace(row, payload=tuple(_parted(part, taken) for part in row.payload))
-        for row in expansion.rows
-    )
+    rows = tuple(_without_pictures(row, taken) for row in expansion.rows)
     return replace(expansion, rows=rows), tuple(taken)
+
+
+def _without_pictures(row: ExpandedRow, taken: list[Picture]) -> ExpandedRow:
+    if row.payload is None:
+        return row
+    return replace(row, payload=tuple(_parted(part, taken) for part in row.payload))
 
 
 def _parted(part: Json, taken: list[Picture]) -> Json:

@@ -1,4 +1,4 @@
-"""Stored images by their number in the store: which number one has, and its bytes from one place to another."""
+"""Stored images by their number in the store: which one has which, and its bytes from place to place."""
 
 from __future__ import annotations
 
