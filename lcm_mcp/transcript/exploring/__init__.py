@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from lcm_mcp.transcript.exploring import code, data, markup, tables
 from lcm_mcp.transcript.exploring.bodies import Body, bare
+from lcm_mcp.transcript.exploring.languages import BY_EXTENSION
 from lcm_mcp.transcript.exploring.naming import SUMMARY_CHARACTERS, clipped, counted
 
 HEAD_CHARACTERS = 1_000
@@ -48,7 +49,9 @@ def _found(body: Body) -> tuple[str, str]:
         found = rule(body)
         if found is not None:
             return found
-    if body.extension in _TEXTUAL and _has_words(body.text[:_PROBED]):
+    # Under the name of a language that has a rule, what declares nothing is just text.
+    textual = body.extension in _TEXTUAL or body.extension in BY_EXTENSION
+    if textual and _has_words(body.text[:_PROBED]):
         return "text", f"{_size(body)}, begins: {_first_line(body.text)}"
     return UNKNOWN, _size(body)
 
