@@ -46,6 +46,8 @@ _COMMANDS = {
     "watch": "watching",
     "hook": "hook",
     "doctor": "doctor",
+    "backup": "keeping",
+    "export": "keeping",
     "demo": "demo",
 }
 

@@ -25,6 +25,7 @@ from lcm_mcp.service import (
     hooking,
     importing,
     indexing,
+    keeping,
     pictures,
     pinning,
     preparing,
@@ -50,6 +51,7 @@ from lcm_mcp.service.branching import Tree
 from lcm_mcp.service.discovering import Discovery
 from lcm_mcp.service.forking import Forked, Rewound
 from lcm_mcp.service.hooking import HookEvent
+from lcm_mcp.service.keeping import BackedUp
 from lcm_mcp.service.pictures import ImageRange
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
@@ -61,6 +63,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.extractive import Extractive
+from lcm_mcp.transcript.exporting import ExportFormat
 from lcm_mcp.transcript.followed import Wish
 
 
@@ -254,6 +257,14 @@ class Service:
         """The figures of a session, or with "*" of the whole store."""
         await self._catch_up(session)
         return await statistics.measure(self.work, session)
+
+    async def back_up(self, to: Path) -> BackedUp:
+        """Copy the store as it is now to a new file."""
+        return await keeping.back_up(self.work, to)
+
+    def export(self, session: str | None = None, form: ExportFormat = "jsonl") -> AsyncGenerator[bytes]:
+        """A session written out, page by page."""
+        return keeping.export(self.work, session, form)
 
     async def doctor(self) -> Diagnosis:
         """Whether the store is sound, and the settings in force."""

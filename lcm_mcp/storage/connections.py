@@ -30,7 +30,7 @@ from lcm_mcp.errors import (
     StoreError,
     StoreUnavailable,
 )
-from lcm_mcp.storage import files
+from lcm_mcp.storage import backups, files
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -115,6 +115,10 @@ class Store:
         return await anyio.to_thread.run_sync(
             lambda: self._read_now(lambda db: job(db, *args, **kwargs)), limiter=self._read_limit
         )
+
+    async def back_up(self, to: Path) -> int:
+        """See backups.back_up; nobody's writes are kept waiting. Raises StoreError."""
+        return await self.read(backups.back_up, to)
 
     async def close(self) -> None:
         """Close every connection; calls after this raise StoreClosed. Bounded, and not cancelled itself."""

@@ -32,6 +32,7 @@ _OUR_KEYS = (
     "entry_id",
     "at",
     "pin",
+    "active",
     "parent",
     "outcome_of",
     "message_id",
@@ -142,7 +143,8 @@ def _draft(entry: Block) -> Draft:
         entry_id=_identity(entry, "entry_id"),
         message_id=response_id if message_id is None else message_id,
         at=_at(entry),
-        pin=_pin(entry),
+        active=_flag(entry, "active", otherwise=True),
+        pin=_flag(entry, "pin", otherwise=False),
         parent=_identity(entry, "parent"),
         outcome_of=_identity(entry, "outcome_of"),
     )
@@ -179,11 +181,11 @@ def _at(entry: Block) -> int | None:
     return at
 
 
-def _pin(entry: Block) -> bool:
-    value = entry.get("pin")
+def _flag(entry: Block, key: str, *, otherwise: bool) -> bool:
+    value = entry.get(key)
     if value is None or isinstance(value, bool):
-        return value is True
-    raise _Malformed(f"pin: it is {_a_kind_of(value)}, neither true nor false")
+        return otherwise if value is None else value
+    raise _Malformed(f"{key}: it is {_a_kind_of(value)}, neither true nor false")
 
 
 def _content(entry: Block) -> str | list[Json] | None:

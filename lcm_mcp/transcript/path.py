@@ -45,7 +45,12 @@ def segments_back(db: apsw.Connection, session: SessionId, leaf: Seq) -> Iterato
 
 def all_marks(db: apsw.Connection, session: SessionId) -> list[RowMark]:
     """Places and weights of every row of a session, on its path or off it, in the order they came."""
-    return [_mark(*row) for row in db.execute(_MARKS, (session, 0, 2**62))]
+    return marks_between(db, session, Seq(0), Seq(2**62))
+
+
+def marks_between(db: apsw.Connection, session: SessionId, first: Seq, last: Seq) -> list[RowMark]:
+    """The same of the rows from `first` to `last`, both included."""
+    return [_mark(*row) for row in db.execute(_MARKS, (session, first, last))]
 
 
 def common(db: apsw.Connection, session: SessionId, one: Seq, other: Seq) -> Seq:

@@ -1,0 +1,42 @@
+"""What an owner does with the store itself: keep a copy of it, or take a conversation out of it.
+
+A backup is one instant of the whole file. An export is one session, read page by page, so that a long one
+needs no more memory than a short one. Neither changes the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from lcm_mcp.service.workplace import Workplace, wanted_session
+from lcm_mcp.transcript import exporting
+from lcm_mcp.transcript.exporting import Export, ExportFormat
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """A backup that was made, looked through and found sound."""
+
+    path: str
+    file_bytes: int
+
+
+async def back_up(work: Workplace, to: Path) -> BackedUp:
+    """Copy the store to a new file. Raises StoreUnavailable where there is one."""
+    return BackedUp(str(to), await work.store.back_up(to))
+
+
+async def export(work: Workplace, key: str | None, form: ExportFormat) -> AsyncGenerator[bytes]:
+    """A session's rows as a file would hold them, up to the last that was there when it began."""
+    page = exporting.jsonl_page if form == "jsonl" else exporting.markdown_page
+    export = await work.store.read(_begin, work, key)
+    while (written := await work.store.read(page, export)) is not None:
+        yield written
+
+
+def _begin(db: apsw.Connection, work: Workplace, key: str | None) -> Export:
+    return exporting.begin(db, wanted_session(db, work, key))
