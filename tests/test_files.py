@@ -20,7 +20,7 @@ from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.storage import schema
 from lcm_mcp.transcript import files
 from lcm_mcp.transcript.entries import parse_entry
-from lcm_mcp.transcript.model import Json, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import Text, ToolCall, ToolResult
 
 KEY = "harbour"
 LARGE = 32_000

@@ -26,8 +26,8 @@ from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.prepared import Observation, Prepared, Wire
 from lcm_mcp.service.requests import PrepareQuery, Usage
 from lcm_mcp.service.selecting import put_strategy
-from lcm_mcp.service.splicing import Asked, Change, Held, change_since, find_held
 from lcm_mcp.service.spending import breaker_line, breakers_open
+from lcm_mcp.service.splicing import Asked, Change, Held, change_since, find_held
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.viewing import Outline, View, format_notes, named_view, outline, view_in_force
 from lcm_mcp.service.windows import (
