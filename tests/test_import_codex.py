@@ -9,7 +9,7 @@ import pytest
 from imported import entries, events_of, report_of, sessions, shared_file, told, write
 
 from lcm_mcp.transcript.importers import Other, SessionFound, detect
-from lcm_mcp.transcript.model import BEGINNING, Image, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import BEGINNING, Image, Json, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -150,8 +150,12 @@ def test_turns_that_were_rolled_back_leave_the_path(tmp_path: Path) -> None:
 
 
 def test_a_compaction_is_kept_off_the_path_and_repeats_no_row(tmp_path: Path) -> None:
-    kept = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "one"}]}
-    sealed = {"type": "compaction", "encrypted_content": "YY"}
+    kept: dict[str, Json] = {
+        "type": "message",
+        "role": "user",
+        "content": [{"type": "input_text", "text": "one"}],
+    }
+    sealed: dict[str, Json] = {"type": "compaction", "encrypted_content": "YY"}
     path = write(
         tmp_path / "r.jsonl",
         meta("s"),

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 FORMAT_NAMES = (
     "claude-code",
     "codex",
+    "pi",
+    "gemini",
+    "opencode",
+    "cursor",
     "openhands",
     "chatgpt",
     "claude-ai",
@@ -39,7 +43,11 @@ FORMAT_NAMES = (
 )
 """Those of the importers, named here so that a command is known without loading them."""
 _NAMED_CONFLICTS = 5
-_FILES = ("*.jsonl", "*.traj", "conversations*.json")
+_FILES = (
+    *("*.jsonl", "*.jsonl.zst", "*.traj", "conversations*.json"),
+    *("session-*.json", "ses_*.json", "opencode*.db", "state.vscdb"),
+)
+"""The files that a folder stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +88,10 @@ def import_command(
 ) -> None:
     """Read transcript files into the store, and follow them.
 
-    A folder stands for the .jsonl files, trajectories (.traj) and exports (conversations.json) below it. The
-    same file again adds nothing; a longer one adds
-    what is new, by itself as soon as something is read from the store. --discover looks where agents keep
-    their sessions, shows what is there and asks.
+    A folder stands for the transcripts below it, a Claude Code session for its subagents' files too. The same
+    file again adds nothing; a longer one adds what is new, by itself as soon as something is read from the
+    store, where its format allows that. --discover looks where agents keep their sessions, shows what is
+    there and asks.
     """
     if discover == bool(paths):
         raise click.UsageError("Name files or folders, or give --discover alone.")
@@ -95,12 +103,12 @@ def import_command(
     settings = call.settings(foldImports=False if no_fold else None)
     # A session is what --session says; LCM_SESSION is for reading and must not pour all files into one.
     wish = _Wish(form, call.session, settings.fold_imports, not no_follow, shown)
-    folders = [path for path in paths if path.is_dir()]
+    folders = [folder for path in paths for folder in _folders(path)]
     outcomes, refused = run_on(settings, lambda service: _import_all(service, files, folders, wish))
     if as_json:
         print_json({"files": outcomes, "refused": [str(error) for error in refused]})
     if not files:
-        raise click.ClickException("no .jsonl file is below the folders named.")
+        raise click.ClickException("no transcript (a .jsonl file, say) is below the folders named.")
     if refused:
         raise refused[0] if len(refused) == 1 else click.ClickException(" ".join(map(_line, refused)))
 
@@ -114,6 +122,17 @@ def _files(path: Path) -> Iterator[Path]:
         yield from sorted(file for file in files if own not in file.parts)
     else:
         yield path
+        for folder in _folders(path):
+            yield from sorted(folder.rglob("*.jsonl"))
+
+
+def _folders(path: Path) -> Iterator[Path]:
+    """A folder itself, or that of the subagents of a session file."""
+    from lcm_mcp.transcript.importers.claude_companions import subagents_folder
+
+    folder = path if path.is_dir() else subagents_folder(path)
+    if folder.is_dir():
+        yield folder
 
 
 def _claude_folder(project: str) -> str:

@@ -31,6 +31,7 @@ from lcm_mcp.transcript.importers import (
     Mark,
     Resume,
     SessionFound,
+    TakenBack,
     Tally,
     Tip,
     Trouble,
@@ -98,7 +99,8 @@ class Intake:
     """A file being read: what it told so far, and the sessions it feeds by their keys at the source.
 
     record is None where the file is not followed. alone: the reader goes on if another one moved the record,
-    for an account of the whole file; without it such a batch is not stored.
+    for an account of the whole file; without it such a batch is not stored. renamed are the entries of this
+    reading that are known by another id than the one their place makes.
     """
 
     tally: Tally
@@ -112,6 +114,7 @@ class Intake:
     record: Followed | None = None
     alone: bool = False
     large_chars: int = LARGE_CHARACTERS
+    renamed: dict[str, str] = field(default_factory=dict[str, str])
     fed: dict[str, Fed] = field(default_factory=dict[str, Fed])
     mark: Mark | None = None
     trouble: str | None = None
@@ -243,6 +246,8 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
             _open(db, intake, event)
         elif isinstance(event, Tip):
             _end_at(db, intake.fed[event.session_key].session.id, event.entry_id)
+        elif isinstance(event, TakenBack):
+            _take_back(db, intake, event)
         elif isinstance(event, Entry) and entry is not None:
             key = event.session_key
             run.append(_identified(db, intake, event, entry))
@@ -263,7 +268,24 @@ def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed
     session = intake.fed[event.session_key].session.id
     plain = event.draft.entry_id or ""
     known = followed.entry_id_of(db, intake.record, session, entry.digest, event.ordinal, plain)
-    return entry if known == plain else replace(entry, draft=replace(entry.draft, entry_id=known))
+    if known != plain:
+        intake.renamed[plain] = known
+    if not intake.renamed:
+        return entry
+    parent = entry.draft.parent and intake.renamed.get(entry.draft.parent, entry.draft.parent)
+    return replace(entry, draft=replace(entry.draft, entry_id=known, parent=parent))
+
+
+def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
+    """Let a path end earlier that ends where the source took rows back; what follows there stays."""
+    session = sessions.find_by_id(db, intake.fed[event.session_key].session.id)
+    assert session is not None
+    was, to = (
+        placing.find_entry(db, session.id, readable(intake.renamed.get(name, name)))
+        for name in (event.was, event.to)
+    )
+    if was == session.leaf and to is not None:
+        sessions.move_leaf(db, session.id, to)
 
 
 def _advanced(db: apsw.Connection, intake: Intake, cursor: Cursor | None) -> Followed | None:
@@ -300,6 +322,9 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
         session, created = sessions.create(db, new, now_ms()), True
     else:
         sessions.complete(db, session.id, title, project)
+        if session.link == "child" and session.opener is None and found.opener_entry_id is not None:
+            opener = _opener(db, found, sessions.find_by_id(db, session.parent or session.id))
+            sessions.note_opener(db, session.id, opener)
         created = False
     if intake.record is not None:
         followed.feed(db, intake.record, session.id)

@@ -140,6 +140,11 @@ def move_leaf(db: apsw.Connection, session: SessionId, leaf: Seq) -> None:
     db.execute("UPDATE session SET leaf = ? WHERE id = ?", (leaf, session))
 
 
+def note_opener(db: apsw.Connection, session: SessionId, opener: Seq | None) -> None:
+    """Note which row of the parent started the session, where that was not known when it was made."""
+    db.execute("UPDATE session SET opener = coalesce(opener, ?) WHERE id = ?", (opener, session))
+
+
 def note_outcome(db: apsw.Connection, session: SessionId, outcome: Seq) -> None:
     """Note which row of the parent tells what came of the session; a later one counts."""
     db.execute("UPDATE session SET outcome = ? WHERE id = ?", (outcome, session))

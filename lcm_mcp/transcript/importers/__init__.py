@@ -8,7 +8,6 @@ hand: nothing registers itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -21,12 +20,17 @@ from lcm_mcp.transcript.importers import (
     claude_ai,
     claude_code,
     codex,
+    cursor,
+    gemini,
     messages,
     neutral,
+    opencode,
     openhands,
+    pi,
     swe_agent,
 )
 from lcm_mcp.transcript.importers.compressed import is_compressed, open_transcript
+from lcm_mcp.transcript.importers.databases import SIGNATURE, tables_of
 from lcm_mcp.transcript.importers.documents import ZIP, sample
 from lcm_mcp.transcript.importers.jsonl import Object, Readable, read_objects
 from lcm_mcp.transcript.importers.report import (
@@ -37,11 +41,14 @@ from lcm_mcp.transcript.importers.report import (
     Other,
     Resume,
     SessionFound,
+    TakenBack,
     Tally,
     Tip,
     Trouble,
     tally,
 )
+from lcm_mcp.transcript.importers.whole import BEFORE_TEXT, is_document, read_document
+from lcm_mcp.transcript.model import Json
 
 __all__ = [
     "FORMATS",
@@ -53,6 +60,7 @@ __all__ = [
     "Other",
     "Resume",
     "SessionFound",
+    "TakenBack",
     "Tally",
     "Tip",
     "Trouble",
@@ -66,14 +74,20 @@ __all__ = [
 @dataclass(frozen=True, slots=True)
 class Format:
     """A format: its reader (path, session key of the caller's choice or None), the same of an open file from
-    where it was left (None: it is read whole or not at all), the mark of its lines, and that of a document's
-    sample (None: it is never one)."""
+    where it was left (None: it is only read whole), and the marks of its lines, its JSON documents, its
+    exports (by a sample) and its databases (by their tables)."""
 
     name: str
     read: Callable[[Path, str | None], Iterator[Event]]
     follow: Callable[[Path, Readable, str | None, Resume], Iterator[Event | Mark]] | None
     is_line: Callable[[Block], bool]
-    is_document: Callable[[Block], bool] | None = None
+    is_document: Callable[[Json], bool] | None = None
+    is_database: Callable[[frozenset[str]], bool] | None = None
+    is_export: Callable[[Block], bool] | None = None
+
+    @property
+    def takes_documents(self) -> bool:
+        return self.is_document is not None or self.is_export is not None
 
 
 def _never(value: Block) -> bool:
@@ -85,45 +99,37 @@ def _never(value: Block) -> bool:
 FORMATS: dict[str, Format] = {
     "claude-code": Format("claude-code", claude_code.read, claude_code.follow, claude_code.is_line),
     "codex": Format("codex", codex.read, codex.follow, codex.is_line),
+    "pi": Format("pi", pi.read, pi.follow, pi.is_line),
+    "gemini": Format("gemini", gemini.read, gemini.follow, gemini.is_line, gemini.is_document),
+    "opencode": Format(
+        "opencode", opencode.read, None, opencode.is_line, opencode.is_document, opencode.is_database
+    ),
+    "cursor": Format("cursor", cursor.read, None, cursor.is_line, None, cursor.is_database),
     "openhands": Format("openhands", openhands.read, openhands.follow, openhands.is_line),
-    "chatgpt": Format("chatgpt", chatgpt.read, None, _never, chatgpt.is_document),
-    "claude-ai": Format("claude-ai", claude_ai.read, None, _never, claude_ai.is_document),
-    "swe-agent": Format("swe-agent", swe_agent.read, None, _never, swe_agent.is_document),
-    "messages": Format("messages", messages.read, None, _never, messages.is_document),
+    "chatgpt": Format("chatgpt", chatgpt.read, None, _never, is_export=chatgpt.is_document),
+    "claude-ai": Format("claude-ai", claude_ai.read, None, _never, is_export=claude_ai.is_document),
+    "swe-agent": Format("swe-agent", swe_agent.read, None, _never, is_export=swe_agent.is_document),
+    "messages": Format("messages", messages.read, None, _never, is_export=messages.is_document),
     "neutral": Format("neutral", neutral.read, neutral.follow, neutral.is_line),
 }
 
 _HEAD_BYTES = 4096
 _EXAMINED_OBJECTS = 200
-# A JSON document over several lines, or an array of objects: its inner lines may look like records.
-_DOCUMENT = re.compile(rb"[\[{][ \t]*\r?\n|\[\s*\{")
-_LINES_WANTED = "Write each of its entries on a line of its own"
-_DOCUMENT_FOUND = "it is one JSON document, not JSON lines"
-_BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"
 _TRANSCRIPT_WANTED = "Name a transcript: a session file of an agent, or JSON lines of entries"
+_LINES_WANTED = "Write each of its entries on a line of its own"
+_A_DOCUMENT = "it is one JSON document, not JSON lines"
+_A_DATABASE = "it is an SQLite database", "A store is opened with --db, not imported"
 # What a file's first bytes tell of it, and what to do then.
 _SIGNATURES: tuple[tuple[bytes, str, str], ...] = (
-    (b"SQLite format 3\0", "it is an SQLite database", "A store is opened with --db, not imported"),
     (b"\x1f\x8b", "it is compressed (gzip)", "Unpack it first"),
     (b"\xff\xfe", "it is text in UTF-16", "Save it as UTF-8 first"),
     (b"\xfe\xff", "it is text in UTF-16", "Save it as UTF-8 first"),
 )
 
 
-def check_file(path: Path, name: str) -> None:
-    """Raises ImportRefused where a file cannot be a transcript in the format of that name."""
-    head = _head(path)
-    document = _is_document(head)
-    if FORMATS[name].is_document is None:
-        if document:
-            found = "it is a zip archive" if head.startswith(ZIP) else _DOCUMENT_FOUND
-            raise _refused(path, found, _LINES_WANTED)
-    elif not document and head.lstrip(_BEFORE_TEXT)[:1] not in (b"{", b"["):
-        raise _refused(path, "it is no JSON document", _TRANSCRIPT_WANTED)
-
-
-def _head(path: Path) -> bytes:
-    """The first bytes of a file that can be a transcript. Raises ImportRefused where it cannot be one."""
+def check_file(path: Path, name: str | None = None) -> bytes:
+    """The first bytes of a file that can be a transcript (in a format, if one is named). Raises ImportRefused
+    where it cannot be one."""
     try:
         if path.is_dir():
             raise _refused(path, "it is a directory", "Name the files in it")
@@ -133,66 +139,106 @@ def _head(path: Path) -> bytes:
             head = file.read(_HEAD_BYTES)
     except OSError as error:
         raise _unreadable(path, error) from error
-    if not head:
-        raise _refused(path, "it is empty", _TRANSCRIPT_WANTED)
-    for signature, problem, remedy in _SIGNATURES:
-        if head.startswith(signature):
-            raise _refused(path, problem, remedy)
+    _refuse_by_head(path, head)
+    if (known := FORMATS.get(name or "")) is not None:
+        _refuse_by_format(path, head, known)
     return head
 
 
+def _refuse_by_format(path: Path, head: bytes, known: Format) -> None:
+    if known.is_database is None and head.startswith(SIGNATURE):
+        raise _refused(path, *_A_DATABASE)
+    if not known.takes_documents and _is_document(head):
+        raise _refused(path, "it is a zip archive" if head.startswith(ZIP) else _A_DOCUMENT, _LINES_WANTED)
+    only_exports = known.is_export is not None and known.is_line is _never
+    if only_exports and not _is_document(head) and head.lstrip(BEFORE_TEXT)[:1] not in (b"{", b"["):
+        raise _refused(path, "it is no JSON document", _TRANSCRIPT_WANTED)
+
+
 def _is_document(head: bytes) -> bool:
-    return head.startswith(ZIP) or _DOCUMENT.match(head.lstrip(_BEFORE_TEXT)) is not None
+    return head.startswith(ZIP) or is_document(head)
 
 
 def can_follow(path: Path, name: str) -> bool:
     """Whether a file in a format can be read on from where it was left. Raises OSError."""
-    return FORMATS[name].follow is not None and not is_compressed(path)
+    if FORMATS[name].follow is None or is_compressed(path):
+        return False
+    with path.open("rb") as file:
+        return not is_document(file.read(_HEAD_BYTES))
 
 
 def detect(path: Path) -> str:
     """The name in FORMATS of the format a file is in. Raises ImportRefused where it is in none."""
-    head = _head(path)
-    objects: list[Block] = []
+    head = check_file(path)
     try:
-        if not _is_document(head):
-            objects = [found.value for found in _first_objects(path)]
-            for value in objects:
-                for known in FORMATS.values():
-                    if known.is_line(value):
-                        return known.name
-        if len(objects) <= 1 and (name := _document_format(path)) is not None:
-            return name
+        if head.startswith(SIGNATURE):
+            return _detect_database(path)
+        objects = [] if _is_document(head) else [found.value for found in _first_objects(path)]
+        name = _of_lines(objects)
+        if name is None and len(objects) <= 1:
+            name = _of_document(path, head)
     except OSError as error:
         raise _unreadable(path, error) from error
-    raise _refused(path, _appearance(head, objects), _TRANSCRIPT_WANTED)
+    if name is None:
+        raise _refused(path, _appearance(head, objects), _TRANSCRIPT_WANTED)
+    return name
 
 
-def _document_format(path: Path) -> str | None:
-    value = sample(path)
-    if value is None:
+def _of_lines(objects: list[Block]) -> str | None:
+    marks = (known.name for value in objects for known in FORMATS.values() if known.is_line(value))
+    return next(marks, None)
+
+
+def _of_document(path: Path, head: bytes) -> str | None:
+    """The format of a file that is one JSON document, or an archive of such."""
+    if is_document(head):
+        document = read_document(path)
+        for known in FORMATS.values():
+            if known.is_document is not None and known.is_document(document):
+                return known.name
+    outline = sample(path)
+    if outline is None:
         return None
-    marks = ((known.name, known.is_document) for known in FORMATS.values())
-    return next((name for name, mark in marks if mark is not None and mark(value)), None)
+    marks = ((known.name, known.is_export) for known in FORMATS.values())
+    return next((name for name, mark in marks if mark is not None and mark(outline)), None)
+
+
+def _detect_database(path: Path) -> str:
+    try:
+        tables = tables_of(path)
+    except OSError as error:
+        raise _refused(path, f"it is an SQLite database, but {error}", "Check the file") from error
+    for known in FORMATS.values():
+        if known.is_database is not None and known.is_database(tables):
+            return known.name
+    raise _refused(path, *_A_DATABASE)
 
 
 def _first_objects(path: Path) -> Iterator[Object]:
     return (found for found in islice(read_objects(path), _EXAMINED_OBJECTS) if isinstance(found, Object))
 
 
+def _refuse_by_head(path: Path, head: bytes) -> None:
+    if not head:
+        raise _refused(path, "it is empty", _TRANSCRIPT_WANTED)
+    for signature, problem, remedy in _SIGNATURES:
+        if head.startswith(signature):
+            raise _refused(path, problem, remedy)
+
+
 def _appearance(head: bytes, objects: list[Block]) -> str:
     """What a file that is in no known format looks like."""
     if head.startswith(ZIP):
         return "it is a zip archive that holds no conversations.json of a known kind"
-    if _is_document(head):
-        return f"{_DOCUMENT_FOUND}, and of no known kind"
+    if is_document(head):
+        return f"{_A_DOCUMENT}, and of no known kind"
     if objects:
         kind = objects[0].get("type")
         mark = f"type {kind[:40]!r}" if isinstance(kind, str) else f"keys {_named(objects[0])}"
         return f"it is JSON lines of an unknown kind (the first object has {mark})"
     if b"\0" in head:
         return "it is a binary file"
-    begin = head.lstrip(_BEFORE_TEXT)
+    begin = head.lstrip(BEFORE_TEXT)
     if not begin:
         return "it holds nothing but blanks"
     return "it holds no whole line of JSON" if begin.startswith(b'{"') else "it is not JSON lines at all"

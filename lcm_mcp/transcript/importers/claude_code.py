@@ -4,8 +4,9 @@ The order of lines is the order of the conversation. parentUuid is not used to r
 after a compaction, an interrupt or a resume it leads nowhere, and following it would lose most of a
 long session. It is followed among sidechain lines, to tell one subagent from another; each becomes a
 child session. Of a user's prompt it is told, so that a second one under the same row makes a branch.
-All other messages of a file are one session, whatever sessionId they bear. Envelopes, toolUseResult
-(the message's content again) and lines without a message are not stored.
+All other messages of a file are one session, whatever sessionId they bear, so a fork has the rows that it
+replays as its own. A prompt that waited in the queue is a message once it was given to the model. Envelopes,
+toolUseResult (the message's content again) and lines without a message are not stored.
 """
 
 from __future__ import annotations
@@ -14,13 +15,23 @@ from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import cast
 
 from lcm_mcp.transcript.blocks import Block, parse_content
 from lcm_mcp.transcript.entries import read_instant
-from lcm_mcp.transcript.importers.jsonl import BadLine, LineEnd, Object, Readable, read_lines, read_objects
+from lcm_mcp.transcript.importers.claude_companions import has_subagent, queued_prompt, whole_results
+from lcm_mcp.transcript.importers.compressed import open_transcript
+from lcm_mcp.transcript.importers.fields import (
+    first_objects,
+    follow_lines,
+    kind_of,
+    object_of,
+    plain_text,
+    text_of,
+    title_of,
+)
+from lcm_mcp.transcript.importers.jsonl import Object, Readable
 from lcm_mcp.transcript.importers.report import (
     FROM_START,
     Entry,
@@ -29,15 +40,12 @@ from lcm_mcp.transcript.importers.report import (
     Other,
     Resume,
     SessionFound,
-    Trouble,
     without_marks,
 )
 from lcm_mcp.transcript.model import Draft, Json, JsonObject, Opaque, Part, Role, Text, ToolCall, ToolResult
 
-TITLE_CHARACTERS = 80
 _MESSAGE_TYPES = ("user", "assistant")
 _SUBAGENT_TOOLS = ("Task", "Agent")
-_SCANNED_OBJECTS = 200
 _KEY_CHARACTERS = 8
 # What the client writes into user messages by itself: no title for a person to recognise.
 _MACHINE_TEXT = ("<", "Caveat:", "[Request interrupted")
@@ -49,7 +57,7 @@ def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
     The title comes from the first lines: a summary of one of them, else what the user first wrote.
     Raises OSError.
     """
-    with path.open("rb") as file:
+    with open_transcript(path) as file:
         yield from without_marks(follow(path, file, session_key))
 
 
@@ -59,17 +67,7 @@ def follow(
     """The same of an open file from where it was left, with a Mark after each line."""
     reading = _Reading(path, session_key)
     reading.remember(resume.memory)
-    for found in read_lines(file, resume.place):
-        match found:
-            case LineEnd(place):
-                yield Mark(place, reading.memory)
-            case BadLine():
-                kind = "unfinished" if found.unfinished else "bad"
-                yield Trouble(found.line, found.problem, kind)
-            case Object():
-                if found.repaired:
-                    yield Trouble(found.line, "bytes that are no UTF-8 were replaced", "repaired")
-                yield from reading.events(found)
+    return follow_lines(reading, file, resume.place)
 
 
 def is_line(value: Block) -> bool:
@@ -100,6 +98,7 @@ class _Reading:
     taken: set[str] = field(default_factory=set[str])
     openers: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
     beside: dict[str, str] = field(default_factory=dict[str, str])
+    calls: dict[str, str] = field(default_factory=dict[str, str])
     named: set[str] = field(default_factory=set[str])
 
     def memory(self) -> dict[str, Json]:
@@ -115,13 +114,14 @@ class _Reading:
             "agents": dict(self.by_agent),
             "openers": {prompt: list(ids) for prompt, ids in self.openers.items() if ids},
             "beside": dict(self.beside),
+            "calls": dict(self.calls),
         }
 
     def remember(self, memory: JsonObject) -> None:
         """Go on from what another reading of the same file remembered."""
         if not memory:
             return
-        self.main_key, self.last_main_id = _text_of(memory, "main"), _text_of(memory, "last")
+        self.main_key, self.last_main_id = text_of(memory, "main"), text_of(memory, "last")
         self.main_found = memory["found"] is True
         rows = cast("dict[str, list[str]]", memory["sidechains"])
         self.by_uuid = {uuid: key for key, uuids in rows.items() for uuid in uuids}
@@ -130,19 +130,19 @@ class _Reading:
         for prompt, ids in cast("dict[str, list[str]]", memory["openers"]).items():
             self.openers[prompt].extend(ids)
         self.beside = dict(cast("dict[str, str]", memory["beside"]))
+        self.calls = dict(cast("dict[str, str]", memory.get("calls", {})))  # older memories have none
 
     def events(self, found: Object) -> Iterator[Event]:
-        value = found.value
+        value = queued_prompt(found.value) or found.value
         if value.get("type") not in _MESSAGE_TYPES:
             self._pass_by(value)
-            kind = value.get("type")
-            yield Other(kind if isinstance(kind, str) else "unknown", found.line)
+            yield Other(kind_of(value), found.line)
             return
-        draft = _draft(value, found)
+        draft = whole_results(self.path, _draft(value, found))
         entry_id = draft.entry_id or ""
-        ordinal = None if _text_of(value, "uuid") else found.line
+        ordinal = None if text_of(value, "uuid") else found.line
         if self.main_key is None:
-            self.main_key = self.wanted_key or _text_of(value, "sessionId") or self.path.stem
+            self.main_key = self.wanted_key or text_of(value, "sessionId") or self.path.stem
         if value.get("isSidechain") is True:
             key = self._known_sidechain(value)
             if key is None:
@@ -160,22 +160,33 @@ class _Reading:
             draft = self._hung(value, draft)
         self.named.add(key)
         yield Entry(key, draft, found.line, ordinal)
+        yield from self._subagents_beside(value, draft)
+
+    def _subagents_beside(self, value: Block, draft: Draft) -> Iterator[SessionFound]:
+        """The subagent whose outcome a row tells, where it has a file of its own, and the row of its call."""
+        for part in draft.parts:
+            opener = self.calls.pop(part.call_id, None) if isinstance(part, ToolResult) else None
+            agent = text_of(object_of(value, "toolUseResult"), "agentId")
+            if opener is not None and agent is not None and has_subagent(self.path, agent):
+                yield SessionFound(f"{self.main_key}/{agent}", None, None, self.main_key, opener)
 
     def _main_found(self, key: str, value: Block, draft: Draft) -> SessionFound:
         self.main_found = True
-        title = _title(self.path) or title_of(_plain_text(draft.parts))
-        return SessionFound(key, title, _text_of(value, "cwd"))
+        title = _title(self.path) or title_of(plain_text(draft.parts))
+        return SessionFound(key, title, text_of(value, "cwd"))
 
     def _note_main(self, draft: Draft, entry_id: str) -> None:
         self.last_main_id = entry_id
         for part in draft.parts:
             prompt = _subagent_prompt(part)
+            if isinstance(part, ToolCall) and part.name in _SUBAGENT_TOOLS:
+                self.calls[part.call_id] = entry_id
             if prompt:
                 self.openers[_digest(prompt)].append(entry_id)
 
     def _pass_by(self, value: Block) -> None:
         """Remember what a line that is not stored hangs under: a prompt may hang under that line."""
-        uuid, parent = _text_of(value, "uuid"), _text_of(value, "parentUuid")
+        uuid, parent = text_of(value, "uuid"), text_of(value, "parentUuid")
         if uuid is not None and parent is not None:
             self.beside[uuid] = self.beside.get(parent, parent)
 
@@ -184,21 +195,21 @@ class _Reading:
         answers = any(isinstance(part, ToolResult) for part in draft.parts)
         if draft.role != "user" or answers or not draft.active or value.get("isMeta") is True:
             return draft
-        parent = _text_of(value, "parentUuid")
+        parent = text_of(value, "parentUuid")
         return draft if parent is None else replace(draft, prompt_under=self.beside.get(parent, parent))
 
     def _sidechain_found(self, key: str, main: str, value: Block, draft: Draft) -> SessionFound:
-        text = _plain_text(draft.parts)
-        return SessionFound(key, title_of(text), _text_of(value, "cwd"), main, self._opener(text))
+        text = plain_text(draft.parts)
+        return SessionFound(key, title_of(text), text_of(value, "cwd"), main, self._opener(text))
 
     def _known_sidechain(self, value: Block) -> str | None:
-        agent = _text_of(value, "agentId")
+        agent = text_of(value, "agentId")
         if agent is not None:
             return self.by_agent.get(agent)
-        return self.by_uuid.get(_text_of(value, "parentUuid") or "")
+        return self.by_uuid.get(text_of(value, "parentUuid") or "")
 
     def _new_sidechain(self, root: Block, identity: str) -> str:
-        agent = _text_of(root, "agentId")
+        agent = text_of(root, "agentId")
         key = f"{self.main_key}/{agent or identity[:_KEY_CHARACTERS]}"
         if key in self.taken:  # another root begins with the same characters
             key = f"{self.main_key}/{identity}"
@@ -217,21 +228,13 @@ def _digest(prompt: str) -> str:
     return blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def title_of(text: str) -> str | None:
-    """A text's beginning as one line of at most TITLE_CHARACTERS; None where it says nothing."""
-    line = " ".join(text[: TITLE_CHARACTERS * 20].split())
-    if len(line) > TITLE_CHARACTERS:
-        line = line[: TITLE_CHARACTERS - 1].rstrip() + "…"
-    return line or None
-
-
 def _draft(value: Block, found: Object) -> Draft:
     message = value.get("message")
     return Draft(
         role=_role(value, message),
         parts=_parts(value, message),
-        entry_id=_text_of(value, "uuid") or f"line:{found.line}",
-        message_id=_text_of(message, "id") if isinstance(message, dict) else None,
+        entry_id=text_of(value, "uuid") or f"line:{found.line}",
+        message_id=text_of(message, "id") if isinstance(message, dict) else None,
         at=read_instant(value.get("timestamp")),
         active=value.get("isCompactSummary") is not True,
     )
@@ -261,27 +264,16 @@ def _subagent_prompt(part: Part) -> str | None:
     return prompt.strip() if isinstance(prompt, str) else None
 
 
-def _plain_text(parts: tuple[Part, ...]) -> str:
-    return "\n".join(part.text for part in parts if isinstance(part, Text))
-
-
-def _text_of(value: JsonObject, key: str) -> str | None:
-    text = value.get(key)
-    return text if isinstance(text, str) and text else None
-
-
 def _title(path: Path) -> str | None:
     """The title that the file's first objects give, None where they give none."""
     summaries: list[tuple[str, str]] = []
     seen: set[str] = set()
     first_text: str | None = None
-    for found in islice(read_objects(path), _SCANNED_OBJECTS):
-        if isinstance(found, BadLine):
-            continue
+    for found in first_objects(path):
         value = found.value
-        seen.add(_text_of(value, "uuid") or "")
+        seen.add(text_of(value, "uuid") or "")
         if value.get("type") == "summary":
-            summaries.append((_text_of(value, "leafUuid") or "", _text_of(value, "summary") or ""))
+            summaries.append((text_of(value, "leafUuid") or "", text_of(value, "summary") or ""))
         elif not first_text:
             first_text = _user_text(value)
     # The client also notes summaries of other sessions here: those of a line of this one come first.

@@ -25,6 +25,7 @@ from lcm_mcp.transcript.importers.fields import (
     follow_lines,
     kind_of,
     object_of,
+    place_name,
     plain_text,
     text_of,
     title_of,
@@ -38,6 +39,7 @@ from lcm_mcp.transcript.importers.report import (
     Other,
     Resume,
     SessionFound,
+    TakenBack,
     without_marks,
 )
 from lcm_mcp.transcript.model import BEGINNING, Draft, Json, JsonObject, Reasoning, ToolCall
@@ -176,9 +178,9 @@ class _Reading:
         draft = item_draft(item)
         for part in draft.parts:
             if isinstance(part, ToolCall) and part.name == "spawn_agent":
-                self.spawning[part.call_id] = _named(found)
+                self.spawning[part.call_id] = place_name(found)
         yield from self._row(draft, found, prompt)
-        self.told = [*self.told, plain_text(draft.parts)] if draft.role == "user" else []
+        self.told = [*self.told[-3:], plain_text(draft.parts)] if draft.role == "user" else []
         self.twin = None
         self.mute = any(isinstance(part, Reasoning) and not part.text for part in draft.parts)
 
@@ -187,7 +189,7 @@ class _Reading:
         kind, draft, prompt = kind_of(note), None, None
         match kind:
             case "thread_rolled_back":
-                self._roll_back(note.get("num_turns"))
+                yield from self._roll_back(note.get("num_turns"))
             case "user_message":
                 prompt = text_of(note, "message")
                 if prompt is not None and not any(prompt.strip() in text for text in self.told):
@@ -207,7 +209,7 @@ class _Reading:
     def _row(self, draft: Draft, found: Object, prompt: str | None = None) -> Iterator[Event]:
         if not self.spoken:
             yield self._session()
-        named = _named(found)
+        named = place_name(found)
         if prompt is not None:
             self.turns = [*self.turns[-_KEPT_TURNS:], self.under or self.last or BEGINNING]
         draft = replace(
@@ -220,12 +222,17 @@ class _Reading:
             self.last, self.under = named, None
         yield Entry(self.key or "", draft, found.line, found.line)
 
-    def _roll_back(self, turns: Json) -> None:
+    def _roll_back(self, turns: Json) -> Iterator[Event]:
         if not isinstance(turns, int) or isinstance(turns, bool) or turns < 1 or not self.turns:
             return
         self.under = self.turns[-turns:][0]
         del self.turns[-turns:]
         self.told.clear()
+        if self.under != BEGINNING and self.last is not None:
+            if not self.spoken:
+                yield self._session()
+            yield TakenBack(self.key or "", self.last, self.under)
+            self.last = self.under
 
     # --- subagents
 
@@ -255,10 +262,6 @@ def _minted(uuid: str) -> int | None:
         return int(digits[:12], 16)
     except ValueError:
         return None
-
-
-def _named(found: Object) -> str:
-    return f"line:{found.line}"
 
 
 def _said(value: Block) -> str | None:

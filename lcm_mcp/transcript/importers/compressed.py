@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Buffer, Callable
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 
@@ -47,12 +47,12 @@ class _Unpacked(io.RawIOBase):
     def fileno(self) -> int:
         return self._raw.fileno()
 
-    def readinto(self, buffer: bytearray, /) -> int:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def readinto(self, buffer: Buffer, /) -> int:
         try:
-            read = self._file.read(len(buffer))
+            read = self._file.read(memoryview(buffer).nbytes)
         except (self._damage, EOFError) as error:
             raise OSError(f"its compressed content is damaged: {error}") from error
-        buffer[: len(read)] = read
+        memoryview(buffer).cast("B")[: len(read)] = read
         return len(read)
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:

@@ -79,6 +79,11 @@ def title_of(text: str | None) -> str | None:
     return line or None
 
 
+def place_name(found: Object) -> str:
+    """What an entry without an id is known by: its line, and where on it an object before it ends."""
+    return f"line:{found.line}+{found.offset}" if found.glued else f"line:{found.line}"
+
+
 def plain_text(parts: Iterable[Part]) -> str:
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 

@@ -52,12 +52,14 @@ class Entry:
     """An entry of a session already found; line counts from 1.
 
     Where the source gives no id, ordinal is the entry's place in the file that its entry_id was made of.
+    more: it is of an object that another event told of already. In a document line is the place in it.
     """
 
     session_key: str
     draft: Draft
     line: int
     ordinal: int | None = None
+    more: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,16 @@ class Trouble:
     kind: Literal["bad", "unfinished", "repaired"] = "bad"
 
 
-Event = SessionFound | Entry | Tip | Other | Trouble
+@dataclass(frozen=True, slots=True)
+class TakenBack:
+    """The source took rows back: its path, if it ends at the row `was`, ends at the row `to` (entry_ids)."""
+
+    session_key: str
+    was: str
+    to: str
+
+
+Event = SessionFound | Entry | Tip | Other | Trouble | TakenBack
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,15 +185,14 @@ class Tally:
                 if parent_key is not None:
                     self._children.add(key)
             case Entry():
-                self._add_object(event.line)
                 self._add_entry(event)
-            case Tip():
-                pass
             case Other(kind, line):
                 self._add_object(line)
                 self._other[kind] += 1
             case Trouble():
                 self._add_trouble(event)
+            case Tip() | TakenBack():
+                pass
             case _:
                 assert_never(event)
 
@@ -224,6 +234,8 @@ class Tally:
 
     def _add_entry(self, entry: Entry) -> None:
         draft = entry.draft
+        if not entry.more:
+            self._add_object(entry.line)
         self._figures[draft.role] += 1
         if not draft.active:
             self._figures["compact_summaries"] += 1
