@@ -23,7 +23,7 @@ _TESTS = Path(__file__).parent
 # the pairs in _BESIDE.
 _FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "ids", "chain", "__init__"),
-    ("settings", "tokens", "models"),
+    ("settings", "tokens", "models", "redaction"),
     ("storage",),
     ("transcript",),
     ("search", "dag"),

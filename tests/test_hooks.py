@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from commands import Cli, Ended
+from exported import written
 from stores import database
 from transcripts import SAMPLES
 
@@ -93,6 +94,20 @@ def test_at_every_event_what_is_new_is_taken_in_and_nothing_is_said(
     assert hook(cli, monkeypatch, client, told(transcript=path, **event)).out == ""
     path.unlink()  # what is read now was taken in by the hook, not by the read
     assert rows(cli, "s-1") == ["hello", "good day"]
+
+
+def test_a_transcript_that_a_client_writes_anew_each_time_is_taken_in_too(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "s-1.json"
+    talk = [{"role": "user", "content": "hello"}]
+    for answer in ("good day", "bye"):
+        talk.append({"role": "assistant", "content": answer})
+        written(path, talk)
+        hook(cli, monkeypatch, "gemini", told("AfterAgent", path))
+    path.unlink()
+    rows = cli.answer("--session", "s-1", "expand", "e1..e3")["rows"]
+    assert [row["text"] for row in rows] == ["hello", "good day", "bye"]
 
 
 @pytest.mark.parametrize("client", ["claude-code", "codex"])
@@ -211,3 +226,14 @@ def test_a_hook_ends_by_itself_where_its_store_is_locked_or_its_client_never_end
     problems = [each.problem or "" for each in troubles.kept(store_path)]
     assert len(problems) == 2
     assert any("did not come to an end" in each for each in problems)
+
+
+def test_the_settings_that_the_documentation_shows_are_those_of_the_client() -> None:
+    page = (Path(lcm_mcp.__file__).parents[1] / "docs" / "live.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("```json\n")[1].split("```")[0])
+    assert set(shown["hooks"]) == {"SessionStart", "PreCompact", "Stop"}
+    commands = [hook for groups in shown["hooks"].values() for group in groups for hook in group["hooks"]]
+    for each in commands:
+        assert each["type"] == "command"
+        assert each["command"].split()[1:] == ["hook", "claude-code"]
+        assert each["timeout"] > 5

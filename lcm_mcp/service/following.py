@@ -24,13 +24,13 @@ import apsw
 
 from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreError, UnknownSession
 from lcm_mcp.ids import SessionId, parse_address
-from lcm_mcp.service.importing import register
+from lcm_mcp.service.importing import import_file, register
 from lcm_mcp.service.intake import Intake, Moved, facts_of, read_on, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Glance, Wish
-from lcm_mcp.transcript.importers import detect
+from lcm_mcp.transcript.importers import can_follow, detect
 
 CATCH_UP_S = 0.2
 LOOKING_S = 0.1
@@ -109,11 +109,32 @@ async def keep_up(work: Workplace, path: Path) -> SessionId | None:
         raise ImportRefused(str(path), "there is no such file", "Check the path and its permissions.")
     files = await work.store.read(followed.of_path, place)
     if not files:
+        name = await anyio.to_thread.run_sync(_read_whole, place)
+        if name is not None:
+            return await _import_whole(work, place, name)
         files = [await register(work, place, Wish(UNKNOWN_FORMAT, "", work.settings.fold_imports))]
     now = _Round(0.0)
     for file in files:
         await _take_in(work, now, file.id)
     return await work.store.read(followed.main_session, files[0])
+
+
+def _read_whole(path: Path) -> str | None:
+    """The format of a file that cannot be read on from where it was left; None for any other."""
+    try:
+        name = detect(path)
+        return None if can_follow(path, name) else name
+    except (ImportRefused, OSError):
+        return None  # nothing is in it yet, perhaps
+
+
+async def _import_whole(work: Workplace, path: Path, name: str) -> SessionId | None:
+    """Read all of a file; what is known already changes nothing."""
+    outcome = await import_file(work, path, name, None, fold=False, on_rows=None, follow=False)
+    if not outcome.sessions:
+        return None
+    found = await work.store.read(sessions.find_by_key, outcome.sessions[0].session)
+    return None if found is None else found.id
 
 
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
