@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 from asking import nodes_of
@@ -24,6 +27,7 @@ from lcm_mcp.transcript.model import Text, ToolCall, ToolResult
 
 KEY = "harbour"
 LARGE = 32_000
+MOST_MEGABYTES = 300
 CODE = "class Pier:\n    ...\n\n" + "def measure():\n    return 'the tide at pier 7'\n\n" * 800
 
 Entry = dict[str, object]
@@ -232,3 +236,49 @@ def test_rows_of_an_earlier_build_get_the_handles_that_they_would_have_got(store
 
 def handles(db: apsw.Connection) -> tuple[list[object], list[object]]:
     return [*db.execute("SELECT * FROM file")], [*db.execute("SELECT * FROM large_inline")]
+
+
+# --- very long lines
+
+_MEASURED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:]).returncode
+unit = 1024 if sys.platform == "darwin" else 1
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // unit, file=sys.stderr)
+sys.exit(code)
+"""
+"""Runs a command and says on stderr how many KB of memory it took at most."""
+
+
+def imported(folder: Path, body: str) -> tuple[dict[str, Any], int]:
+    """What an import of a session with such a result reports, and the memory it took in MB."""
+    lines = [
+        {
+            "uuid": f"u{number}",
+            "parentUuid": f"u{number - 1}" if number else None,
+            "sessionId": "long",
+            **line,
+        }
+        for number, line in enumerate(
+            {"type": entry["role"], "message": entry} for entry in reading(1, body, {"file_path": "/a.txt"})
+        )
+    ]
+    (folder / "long.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lcm = [sys.executable, "-m", "lcm_mcp", "--db", str(folder / "lcm.sqlite")]
+    command = [sys.executable, "-c", _MEASURED, *lcm, "import", "--json", str(folder / "long.jsonl")]
+    done = subprocess.run(command, capture_output=True, check=False)
+    return json.loads(done.stdout), int(done.stderr.split()[-1]) // 1024
+
+
+def test_a_line_of_64_mb_is_stored_and_explored_in_little_memory(tmp_path: Path) -> None:
+    report, megabytes = imported(tmp_path, "the tide " * 7_400_000)
+    assert report["files"][0]["sessions"][0]["rows_added"] == 4
+    assert megabytes < MOST_MEGABYTES
+
+
+def test_a_line_over_the_limit_is_reported_and_the_others_are_kept(tmp_path: Path) -> None:
+    report, megabytes = imported(tmp_path, "the tide " * 8_000_000)
+    (bad,) = report["files"][0]["report"]["bad"]
+    assert "longer than 64 MB" in bad["problem"]
+    assert report["files"][0]["sessions"][0]["rows_added"] == 3
+    assert megabytes < MOST_MEGABYTES

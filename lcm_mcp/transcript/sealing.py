@@ -280,11 +280,21 @@ def _weigh(part: Part) -> Size:
 
 def _weigh_opaque(raw: Json) -> Size:
     """A block we do not read counts by its JSON, but base64 inside it as one image of unknown size."""
-    source = raw.get("source") if isinstance(raw, dict) else None
-    data = source.get("data") if isinstance(source, dict) and source.get("type") == "base64" else None
-    if not isinstance(data, str):
+    data = _base64_in(raw) if isinstance(raw, dict) else None
+    if data is None:
         return Size(bytes=len(encode(raw)))
     return Size(bytes=len(encode(raw)) - len(data), fixed=image_tokens(None, None))
+
+
+def _base64_in(raw: dict[str, Json]) -> str | None:
+    """The bytes of a document, a sound or a file where a provider's block carries them."""
+    match raw:
+        case {"source": {"type": "base64", "data": str(data)}}:
+            return data
+        case {"input_audio": {"data": str(data)}} | {"file": {"file_data": str(data)}}:
+            return data
+        case _:
+            return None
 
 
 def _images(parts: Iterable[Part]) -> Iterable[Image]:

@@ -38,6 +38,7 @@ from lcm_mcp.transcript.model import (
 
 _NAME_CHARACTERS = 64
 _CALLS = ("function", "custom")
+_USER_PARTS = frozenset({"input_audio", "file", "image_url"})
 
 
 def check(messages: Sequence[Message]) -> list[str]:
@@ -69,9 +70,22 @@ def _show(part: Part, speaker: Role) -> Shown:
         case Image():
             return _image(part, native=speaker == "user")
         case Opaque():
-            return Shown({"type": "text", "text": opaque_label(part)}, Notes(opaque_left_out=1))
+            return _opaque(part, native=speaker == "user")
         case _:
             assert_never(part)
+
+
+def _opaque(opaque: Opaque, *, native: bool) -> Shown:
+    """Audio, files and linked pictures go back as they came; they stand in user messages only."""
+    raw = opaque.raw
+    if (
+        native
+        and isinstance(raw, dict)
+        and opaque.kind in _USER_PARTS
+        and isinstance(raw.get(opaque.kind), dict)
+    ):
+        return Shown(raw)
+    return Shown({"type": "text", "text": opaque_label(opaque)}, Notes(opaque_left_out=1))
 
 
 def _call(call: ToolCall) -> Block:
