@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 
 @click.command("doctor")
 @click.option(
-    "--repair", is_flag=True, help="First rewrite page checksums if they alone are wrong; a copy is kept."
+    "--repair",
+    is_flag=True,
+    help="First mend what can be mended without touching a row; a copy of the file is kept.",
 )
 @json_option
 @shared_options
@@ -32,6 +34,8 @@ def doctor_command(call: Call, repair: bool, as_json: bool) -> None:
         from lcm_mcp.service import doctoring
 
         click.echo(doctoring.repair(call.settings().db), err=True)
+        for done in call.run(lambda service: service.mend()):
+            click.echo(one_line(done), err=True)
     diagnosis = call.run(lambda service: service.doctor())
     if as_json:
         print_json(diagnosis)

@@ -28,6 +28,14 @@ _LAST = "\U0010ffff\U0010ffff"
 _UNFED = """SELECT id, body, EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id)
     FROM text WHERE id > ? ORDER BY id"""
 
+_TEXT = """SELECT body, EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id),
+    EXISTS(SELECT 1 FROM row WHERE row.text = text.id) FROM text WHERE id = ?"""
+_NUMBERS = "SELECT rowid FROM gram WHERE gram MATCH ? AND rowid IN (?, ?)"
+_FED = """SELECT id, body, EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id) AS summary FROM text
+    WHERE id <= ?1 AND id % ?2 = 0 AND (summary OR EXISTS(SELECT 1 FROM row WHERE row.text = text.id))"""
+_ENTERED = "SELECT doc, count(*) FROM gram_instance WHERE doc % ?1 % ?2 = 0 GROUP BY doc"
+_EXISTS = "SELECT EXISTS(SELECT 1 FROM text WHERE id = ?)"
+
 _MATCHING = """SELECT rowid FROM gram WHERE gram MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY rowid {direction}"""
 
@@ -81,6 +89,69 @@ def feed(db: apsw.Connection) -> bool:
     folded_by = ours if unicode in (None, ours) else "mixed"
     db.execute("UPDATE gram_state SET upto = ?, characters = ?, unicode = ?", (upto, done, folded_by))
     return left <= 0
+
+
+def faults(db: apsw.Connection, most: int) -> list[str]:
+    """What is wrong with the index: a false watermark, texts it lacks or has other grams of, entries of texts
+    that are not there. Looks at some `most` texts, evenly spread, and reads the whole index.
+    """
+    state = next(db.execute("SELECT upto, characters, unicode FROM gram_state"), None)
+    newest: int = db.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'text'").get
+    if state is None or state[0] > newest or state[1] < 0:
+        return ["it claims texts that are not there yet"]
+    step = max(1, newest // most)
+    entered: dict[int, int] = dict(db.execute(_ENTERED, (SUMMARIES, step)))
+    lacking, alike = 0, state[2] in (None, unicodedata.unidata_version)
+    for text, body, summary in db.execute(_FED, (state[0], step)):
+        found = entered.pop(text + (SUMMARIES if summary else 0), 0)
+        lacking += found != _distinct_grams(body) if alike else not found and _distinct_grams(body) > 0
+    false = sum(not db.execute(_EXISTS, (number % SUMMARIES,)).get for number in entered)
+    said = [f"{lacking} texts are not in it as they are"] if lacking else []
+    return [*said, f"{false} entries lead to no text"] if false else said
+
+
+def _distinct_grams(body: str) -> int:
+    folded = body.casefold() + _END
+    return len({folded[at : at + _GRAM] for at in range(len(folded) - _GRAM + 1)})
+
+
+def _entered(db: apsw.Connection, text: int, folded: str) -> list[int]:
+    """Under which numbers a text is in the index: as a row's, as a summary's, or not at all."""
+    grams = [folded[at : at + _GRAM] for at in range(len(folded) - _GRAM + 1)]
+    wanted = " AND ".join(map(_quoted, _spread(grams)))
+    found = db.execute(_NUMBERS, (wanted, text, text + SUMMARIES)) if grams else ()
+    return [number for (number,) in found]
+
+
+def reset(db: apsw.Connection) -> None:
+    """Empty the index, to be fed again from the first text on."""
+    db.execute("INSERT INTO gram(gram) VALUES('delete-all')")
+    db.execute("INSERT OR REPLACE INTO gram_state VALUES(1, 0, 0, NULL)")
+
+
+def forget(db: apsw.Connection, texts: Sequence[int]) -> None:
+    """Take texts out of the index before they are deleted, leaving nothing of them in it.
+
+    Costs the index: what is left of it is written again, once.
+    """
+    upto, done, unicode = next(db.execute("SELECT upto, characters, unicode FROM gram_state"))
+    if unicode not in (None, unicodedata.unidata_version):
+        reset(db)  # what these texts were folded to cannot be told any more
+        return
+    begun: int | None = db.execute("SELECT min(id) FROM text WHERE id > ?", (upto,)).get
+    for text in texts:
+        if text > upto and (text != begun or not done):
+            continue
+        body, summary, row = next(db.execute(_TEXT, (text,)))
+        folded = body.casefold() + _END if text <= upto else body[:done].casefold()
+        numbers = [text + (SUMMARIES if summary else 0)]
+        if not summary and not row:  # nothing says any more as what it was entered
+            numbers = _entered(db, text, folded)
+        for number in numbers:
+            db.execute("INSERT INTO gram(gram, rowid, folded) VALUES('delete', ?, ?)", (number, folded))
+        if text == begun:
+            db.execute("UPDATE gram_state SET characters = 0")
+    db.execute("INSERT INTO gram(gram) VALUES('optimize')")
 
 
 def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:

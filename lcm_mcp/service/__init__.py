@@ -26,6 +26,7 @@ from lcm_mcp.service import (
     importing,
     indexing,
     keeping,
+    mending,
     pictures,
     pinning,
     preparing,
@@ -269,6 +270,10 @@ class Service:
     async def doctor(self) -> Diagnosis:
         """Whether the store is sound, and the settings in force."""
         return await doctoring.diagnose(self.work)
+
+    async def mend(self) -> Sequence[str]:
+        """Mend what the doctor finds and can be mended, after a copy of the store was made; what was done."""
+        return await mending.mend(self.work, await doctoring.diagnose(self.work))
 
     async def _catch_up(self, session: str | None) -> str | None:
         """Take in what followed files have grown by before a read of that session, or of the one it means."""

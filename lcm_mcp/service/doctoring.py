@@ -1,7 +1,7 @@
 """Doctor: is the store sound, is every row reachable, what is in force.
 
 It reads; the one write it tries is rolled back, to prove that the next real one will work. Each check says
-what was found and, where it fails, what to do.
+what was found and, where it fails, what to do: what mending.py can mend, or what needs a backup.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from __future__ import annotations
 import shutil
 import stat
 from collections.abc import Callable, Sequence
-from itertools import islice, pairwise
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import apsw
 
+from lcm_mcp.dag import checking as dag_checking
 from lcm_mcp.dag import spending
 from lcm_mcp.dag import store as dag
+from lcm_mcp.dag.checking import Fault
 from lcm_mcp.errors import StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index
@@ -27,11 +30,18 @@ from lcm_mcp.service.times import now_ms, today
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.transcript import files, sessions, store
+from lcm_mcp.transcript import checking, files, sessions, store
 from lcm_mcp.transcript.path import Path as RowPath
 
 MOST_SESSION = 2**63 - 1
 RESTORE = "Restore a backup, or import the transcripts into a new store."
+MEND = "Run `lcm-mcp doctor --repair`."
+MOST_INDEXED = 10_000
+"""Texts whose entries in the search index are looked at, evenly spread."""
+
+# What a check may meet in rows that are not what we wrote.
+_UNREADABLE = (TypeError, ValueError, AssertionError, KeyError, IndexError, AttributeError)
+_NEVER_DERIVED = frozenset(("row", "session"))
 
 
 async def diagnose(work: Workplace) -> Diagnosis:
@@ -46,6 +56,8 @@ async def diagnose(work: Workplace) -> Diagnosis:
             checks.append(await work.store.read(look))
         except StoreError as error:
             checks.append(Check(name, False, str(error)))
+        except _UNREADABLE as error:
+            checks.append(Check(name, False, f"could not be made ({type(error).__name__}). {RESTORE}"))
     checks.append(await _followed(work))
     checks.append(Check("hooks", *troubles.told(work.store.path)))
     if work.models:
@@ -81,9 +93,7 @@ def _checksums(work: Workplace) -> Check:
 def _permissions(work: Workplace) -> Check:
     mode = stat.S_IMODE(work.store.path.stat().st_mode)
     if mode & 0o077:
-        return Check(
-            "permissions", False, f"mode {mode:o}: others can read it. Run chmod 600 {work.store.path}"
-        )
+        return Check("permissions", False, f"mode {mode:o}: others can read it. {MEND}")
     return Check("permissions", True, f"mode {mode:o}, readable by its owner only")
 
 
@@ -93,19 +103,64 @@ def _integrity(db: apsw.Connection) -> Check:
 
 
 def _references(db: apsw.Connection) -> Check:
-    count = integrity.broken_references(db)
-    said = f"{count} references lead nowhere. {RESTORE}" if count else "every reference leads somewhere"
-    return Check("references", count == 0, said)
+    broken = integrity.broken_references(db)
+    strays = checking.strays(db)
+    if broken.keys() & _NEVER_DERIVED:
+        where = _named(sorted(broken))
+        return Check("references", False, f"{broken.total()} lead nowhere, in {where}. {MEND} {RESTORE}")
+    if broken or strays:
+        found = max(broken.total(), strays)
+        return Check("references", False, f"{found} marks belong to nothing that is there. {MEND}")
+    return Check("references", True, "every reference leads somewhere")
 
 
 def _paths(db: apsw.Connection) -> Check:
-    """Every session's path leads from its leaf to its first row, and its totals add up along it."""
-    for session in sessions.every(db, None):
-        marks = RowPath(db, session.id, session.leaf).marks(Seq(1), session.leaf)
-        for before, mark in pairwise(marks):
-            if mark.before != before.upto:
-                return Check("paths", False, f"totals of s{session.id}/e{mark.seq} do not add up. {RESTORE}")
+    """Every row follows one that is there, and sizes and totals are what the rows hold."""
+    if lost := checking.unrooted(db):
+        return Check("paths", False, f"{_named(lost)} follow rows that are not there. {RESTORE}")
+    wrong = [f"s{each.session}/e{each.seq}" for each in islice(checking.wrong_totals(db), 4)]
+    if wrong:
+        return Check("paths", False, f"totals do not add up at {_named(wrong)}. {MEND}")
     return Check("paths", True, "totals add up along every path")
+
+
+def _numbers(db: apsw.Connection) -> Check:
+    """Sessions end at a row that is there, and number what comes next beyond what there is."""
+    wrong = [f"s{session}" for session, _ in islice(checking.wrong_numbers(db), 4)]
+    if wrong:
+        return Check("sessions", False, f"{_named(wrong)} end or number their rows wrongly. {MEND}")
+    return Check("sessions", True, "each ends at a row that is there")
+
+
+def _nodes(db: apsw.Connection, fault: Fault, sound: str) -> Check:
+    found = [each for each in dag_checking.false_nodes(db) if each.fault == fault]
+    return Check(fault, not found, f"{_named(found)}. {MEND}" if found else sound)
+
+
+def _cuts(db: apsw.Connection) -> Check:
+    found = dag_checking.false_cuts(db)
+    said = f"{_named(found)} show what is not there. {MEND}" if found else "each shows what is there"
+    return Check("cuts", not found, said)
+
+
+def _leases(db: apsw.Connection) -> Check:
+    left = dag_checking.left_leases(db, now_ms())
+    said = f"{len(left)} left by processes that are gone. {MEND}" if left else "none is left behind"
+    return Check("leases", not left, said)
+
+
+def _payloads(db: apsw.Connection) -> Check:
+    """What payloads and images take is told; texts that belong to nothing are a fault."""
+    sizes = checking.sizes(db)
+    said = (
+        f"{sizes.payloads:,} payloads of {sizes.payload_bytes:,} bytes, the largest of "
+        f"{sizes.largest_payload:,}; "
+        f"{sizes.images:,} images of {sizes.image_bytes:,} bytes"
+    )
+    unheld = len(checking.unheld_texts(db))
+    return Check(
+        "payloads", not unheld, f"{unheld} texts belong to nothing. {MEND} {said}" if unheld else said
+    )
 
 
 def _contents(db: apsw.Connection) -> Check:
@@ -127,7 +182,7 @@ def _coverage(db: apsw.Connection) -> Check:
         for node in nodes:
             if path.before(node.first) != end:
                 where = f"s{session.id}/#{node.id}"
-                return Check("coverage", False, f"there is a hole before {where}. {RESTORE}")
+                return Check("coverage", False, f"there is a hole before {where}. {MEND}")
             end = node.last
         total += sum(part.high - part.low + 1 for part in path.segments())
         bare += sum(part.high - part.low + 1 for part in path.between(Seq(end + 1), session.leaf))
@@ -135,7 +190,11 @@ def _coverage(db: apsw.Connection) -> Check:
 
 
 def _index(db: apsw.Connection) -> Check:
-    """How far the search index is; what it lacks is read by every search, so this is no fault."""
+    """How far the search index is; what it lacks above its watermark is read by every search, so that is no
+    fault."""
+    found = [*integrity.index_faults(db), *index.faults(db, MOST_INDEXED)]
+    if found:
+        return Check("index", False, f"{_named(found)}. {MEND}")
     left = index.unindexed(db)
     return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
 
@@ -183,7 +242,14 @@ _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
     ("references", _references),
     ("contents", _contents),
     ("paths", _paths),
+    ("sessions", _numbers),
+    ("spans", partial(_nodes, fault="spans", sound="every node covers rows that are there")),
+    ("shape", partial(_nodes, fault="shape", sound="every node stands on its children and has a text")),
+    ("duplicates", partial(_nodes, fault="duplicates", sound="no span is covered twice")),
+    ("cuts", _cuts),
     ("coverage", _coverage),
+    ("leases", _leases),
+    ("payloads", _payloads),
     ("index", _index),
     ("files", _files),
 )

@@ -20,7 +20,7 @@ import apsw
 import apsw.sqlite_extra
 
 from lcm_mcp.errors import NotAStore, StoreTooNew, StoreUnavailable
-from lcm_mcp.storage import schema
+from lcm_mcp.storage import integrity, schema
 
 BUSY_S: Final = 10.0
 """How long we wait for another process's write to end."""
@@ -78,10 +78,11 @@ def is_checksummed(db: apsw.Connection) -> bool:
 
 
 def is_sound(path: Path, *, verified: bool = True) -> bool:
-    """Whether SQLite finds nothing wrong with the file, with its checksums or leaving them aside."""
+    """Whether SQLite finds nothing wrong with the file but for the search index, which can be made anew; with
+    its checksums or leaving them aside."""
     try:
         with closing(open_reader(path)) if verified else _unverified(path) as db:
-            return db.execute("PRAGMA integrity_check(1)").get == "ok"
+            return not integrity.faults(db)
     except (apsw.IOError, apsw.CorruptError):
         return False
 

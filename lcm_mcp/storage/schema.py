@@ -16,6 +16,9 @@ PAGE_BYTES = 8192
 CHECKSUM_BYTES = 8
 """Reserved at the end of each page for its checksum; can only be chosen before the first write."""
 
+ROW_IS_NEVER_EDITED = """CREATE TRIGGER row_is_never_edited BEFORE UPDATE ON row
+    BEGIN SELECT RAISE(ABORT, 'rows are never edited'); END"""
+
 _FIRST: tuple[str, ...] = (
     # Texts of rows and of summaries, once each; a row, a tier or (later) an index points here.
     """CREATE TABLE text(
@@ -60,8 +63,7 @@ _FIRST: tuple[str, ...] = (
         cum_bytes INTEGER NOT NULL, cum_inputs INTEGER NOT NULL, cum_fixed INTEGER NOT NULL,
         text INTEGER NOT NULL REFERENCES text(id),
         PRIMARY KEY(session, seq)) STRICT, WITHOUT ROWID""",
-    """CREATE TRIGGER row_is_never_edited BEFORE UPDATE ON row
-        BEGIN SELECT RAISE(ABORT, 'rows are never edited'); END""",
+    ROW_IS_NEVER_EDITED,
     "CREATE INDEX row_by_text ON row(text)",
     "CREATE UNIQUE INDEX row_by_entry ON row(session, entry_id) WHERE entry_id IS NOT NULL",
     "CREATE INDEX row_where_path_jumps ON row(session, seq, prev) WHERE prev <> seq - 1",
