@@ -48,6 +48,7 @@ _COMMANDS = {
     "doctor": "doctor",
     "backup": "keeping",
     "export": "keeping",
+    "forget": "keeping",
     "demo": "demo",
 }
 

@@ -1,4 +1,4 @@
-"""The commands backup and export: a copy of the store, or of one conversation in it."""
+"""The commands backup, export and forget: a copy of the store, or of one conversation; or its end."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled, write
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import count, one_line
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
+    from lcm_mcp.service.forgetting import Forgotten
     from lcm_mcp.transcript.exporting import ExportFormat
 
 
@@ -57,3 +58,47 @@ def export_command(call: Call, form: str) -> None:
             write(page)
 
     call.run(export)
+
+
+@click.command("forget")
+@click.argument("name", metavar="SESSION")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@shared_options
+@pass_call
+def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
+    """Delete a session for good.
+
+    Its rows, summaries and images, what only it holds of the search index, and the free pages of the file go.
+    What a fork shares with it stays. Files that fed it are no longer followed. Backups are not touched.
+    """
+    if not yes:
+        click.confirm(f"Delete session {one_line(name)} for good?", abort=True, err=True)
+    gone = call.run(lambda service: service.forget(name))
+    if as_json:
+        print_json(gone)
+    elif not call.quiet:
+        console().print(styled("\n".join(_forgotten(gone))))
+    if not gone.purged:
+        raise click.ClickException(
+            "another process is reading the store, so old bytes may stay in its log until that process ends."
+        )
+
+
+def _forgotten(gone: Forgotten) -> list[str]:
+    said = [
+        f"{one_line(gone.session)} ({gone.id}) is forgotten: {count(gone.rows, 'row')}, "
+        f"{count(gone.nodes, 'node')}, {count(gone.texts, 'text')}, {count(gone.images, 'image')}."
+    ]
+    if gone.kept_by:
+        holders = ", ".join(map(one_line, gone.kept_by))
+        said.append(f"{count(gone.texts_kept, 'text')} stay, since {holders} hold them too.")
+    if gone.unlinked:
+        said.append(
+            f"Sessions it had begun stay, on their own now: {', '.join(map(one_line, gone.unlinked))}."
+        )
+    if gone.not_followed:
+        said.append(
+            f"No longer followed, until imported again: {', '.join(map(one_line, gone.not_followed))}."
+        )
+    return said

@@ -22,8 +22,7 @@ LEASE_MS: Final = 660_000
 
 def take_lease(db: apsw.Connection, session: SessionId, token: str, now: int) -> bool:
     """Take the session's lease under a token of the caller's own, if no living process holds it."""
-    row = next(db.execute("SELECT holder, expires_at FROM lease WHERE session = ?", (session,)), None)
-    if row is not None and not is_left(row[0], row[1], now):
+    if is_leased(db, session, now):
         return False
     db.execute(
         """INSERT INTO lease(session, token, holder, expires_at) VALUES(?, ?, ?, ?)
@@ -37,6 +36,12 @@ def take_lease(db: apsw.Connection, session: SessionId, token: str, now: int) ->
 def release_lease(db: apsw.Connection, session: SessionId, token: str) -> None:
     """Give a lease back; nothing happens if it was never had, or lost in the meantime."""
     db.execute("DELETE FROM lease WHERE session = ? AND token = ?", (session, token))
+
+
+def is_leased(db: apsw.Connection, session: SessionId, now: int) -> bool:
+    """Whether a living process holds the session's lease."""
+    row = next(db.execute("SELECT holder, expires_at FROM lease WHERE session = ?", (session,)), None)
+    return row is not None and not is_left(row[0], row[1], now)
 
 
 def is_left(holder: str, expires_at: int, now: int) -> bool:

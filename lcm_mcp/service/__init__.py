@@ -21,6 +21,7 @@ from lcm_mcp.service import (
     doctoring,
     expanding,
     following,
+    forgetting,
     forking,
     hooking,
     importing,
@@ -50,6 +51,7 @@ from lcm_mcp.service.answers import (
 from lcm_mcp.service.background import Background, Report
 from lcm_mcp.service.branching import Tree
 from lcm_mcp.service.discovering import Discovery
+from lcm_mcp.service.forgetting import Forgotten
 from lcm_mcp.service.forking import Forked, Rewound
 from lcm_mcp.service.hooking import HookEvent
 from lcm_mcp.service.keeping import BackedUp
@@ -266,6 +268,10 @@ class Service:
     def export(self, session: str | None = None, form: ExportFormat = "jsonl") -> AsyncGenerator[bytes]:
         """A session written out, page by page."""
         return keeping.export(self.work, session, form)
+
+    async def forget(self, session: str) -> Forgotten:
+        """Take a session out of the store for good."""
+        return await forgetting.forget(self.work, session)
 
     async def doctor(self) -> Diagnosis:
         """Whether the store is sound, and the settings in force."""

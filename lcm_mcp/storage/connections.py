@@ -89,10 +89,8 @@ class Store:
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """Run `job(connection, …)` in one IMMEDIATE transaction and return what it returned, committed."""
-        if self._write_limit is None:
-            self._write_limit = anyio.CapacityLimiter(1)
         result = await anyio.to_thread.run_sync(
-            lambda: self._write_now(lambda db: job(db, *args, **kwargs)), limiter=self._write_limit
+            lambda: self._write_now(lambda db: job(db, *args, **kwargs)), limiter=self._one_writer()
         )
         if self._committed is not None:
             self._committed.set()
@@ -119,6 +117,21 @@ class Store:
     async def back_up(self, to: Path) -> int:
         """See backups.back_up; nobody's writes are kept waiting. Raises StoreError."""
         return await self.read(backups.back_up, to)
+
+    async def purge(self) -> bool:
+        """See files.purge; false where another process kept it from being whole. Raises StoreError."""
+        return await anyio.to_thread.run_sync(self._purge_now, limiter=self._one_writer())
+
+    def _purge_now(self) -> bool:
+        with self._writer_lock, translated(self.path):
+            if self._closed:
+                raise StoreClosed
+            return files.purge(self.path)
+
+    def _one_writer(self) -> anyio.CapacityLimiter:
+        if self._write_limit is None:
+            self._write_limit = anyio.CapacityLimiter(1)
+        return self._write_limit
 
     async def close(self) -> None:
         """Close every connection; calls after this raise StoreClosed. Bounded, and not cancelled itself."""

@@ -106,6 +106,18 @@ def rewrite_checksums(path: Path) -> None:
         db.pragma("wal_checkpoint", "truncate")
 
 
+def purge(path: Path) -> bool:
+    """Write the file anew without anything that was deleted, and empty its log.
+
+    False where another connection reads on, so that its log could not be emptied.
+    """
+    with closing(connect(path, apsw.SQLITE_OPEN_READWRITE)) as db:
+        db.pragma("temp_store", "default")  # in a file, not in memory: it is as large as the store
+        db.execute("VACUUM")
+        busy: int = next(db.execute("PRAGMA wal_checkpoint(TRUNCATE)"))[0]
+        return not busy
+
+
 _registering = threading.Lock()
 
 

@@ -243,7 +243,22 @@ _FILES: tuple[str, ...] = (
     "INSERT INTO file_state SELECT 1, 1, coalesce(max(id), 0) FROM text",
 )
 
-MIGRATIONS: tuple[Sequence[str], ...] = (_FIRST, _ROLLING, _INDEX, _FOLLOWED, _BRANCHES, _SPENDING, _FILES)
+
+_KEEPING: tuple[str, ...] = (
+    # A file that is not read on any more since a session that it fed was forgotten.
+    "ALTER TABLE followed ADD COLUMN stopped INTEGER NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: tuple[Sequence[str], ...] = (
+    _FIRST,
+    _ROLLING,
+    _INDEX,
+    _FOLLOWED,
+    _BRANCHES,
+    _SPENDING,
+    _FILES,
+    _KEEPING,
+)
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
 VERSION = len(MIGRATIONS)

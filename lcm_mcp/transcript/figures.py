@@ -56,11 +56,13 @@ def bulk(db: apsw.Connection, of: Numbers) -> Bulk:
     payload_bytes: int = db.execute(
         f"SELECT coalesce(sum(length(parts)), 0) FROM payload WHERE text IN ({_TEXTS})", of
     ).get
-    known = {
-        sha256 for body, parts in db.execute(_WITH_IMAGES, of) for sha256 in _images(unseal(body, parts))
-    }
-    sizes = [size for sha256 in known if (size := _size(db, sha256)) is not None]
+    sizes = [size for sha256 in image_digests(db, of) if (size := _size(db, sha256)) is not None]
     return Bulk(text_bytes, payload_bytes, len(sizes), sum(sizes))
+
+
+def image_digests(db: apsw.Connection, of: Numbers) -> set[str]:
+    """The images that rows name, by their SHA-256."""
+    return {sha256 for body, parts in db.execute(_WITH_IMAGES, of) for sha256 in _images(unseal(body, parts))}
 
 
 def _images(parts: Iterable[Part]) -> Iterator[str]:

@@ -115,9 +115,9 @@ def of_project(db: apsw.Connection, project: str) -> list[Glance]:
     """The files that feed sessions of a project, and those that feed none yet."""
     return _glances(
         db,
-        """NOT EXISTS(SELECT 1 FROM followed_session WHERE file = f.id)
+        """(NOT EXISTS(SELECT 1 FROM followed_session WHERE file = f.id)
             OR EXISTS(SELECT 1 FROM followed_session JOIN session ON session.id = followed_session.session
-                WHERE file = f.id AND project = ?)""",
+                WHERE file = f.id AND project = ?))""",
         (project,),
     )
 
@@ -162,11 +162,11 @@ def follow(db: apsw.Connection, path: Path, wish: Wish) -> Followed:
     """Follow a file from now on; a known one keeps its place, unless it is read in another format now."""
     db.execute(
         """INSERT INTO followed(path, session, format, fold) VALUES(?1, ?2, ?3, ?4)
-            ON CONFLICT(path, session) DO UPDATE SET fold = ?4, trouble = NULL,
+            ON CONFLICT(path, session) DO UPDATE SET fold = ?4, trouble = NULL, stopped = 0,
             offset = iif(format = ?3, offset, 0), line = iif(format = ?3, line, 0),
             memory = iif(format = ?3, memory, NULL), prefix = iif(format = ?3, prefix, x''),
             size = iif(format = ?3, size, -1), format = ?3
-            WHERE format <> ?3 OR fold <> ?4 OR trouble IS NOT NULL""",
+            WHERE format <> ?3 OR fold <> ?4 OR trouble IS NOT NULL OR stopped""",
         (str(path), wish.session, wish.format, wish.fold),
     )
     found = find(db, path, wish.session)
@@ -277,6 +277,20 @@ class Folder:
     mtime: int
 
 
+def stop(db: apsw.Connection, session: SessionId) -> list[str]:
+    """No longer read on the files that feed a session, until they are imported again; their paths.
+
+    They stay known, so that a followed folder does not find them as new ones.
+    """
+    rows = db.execute(
+        """UPDATE followed SET stopped = 1, offset = 0, line = 0, memory = NULL, prefix = x'', size = -1,
+            trouble = NULL WHERE id IN (SELECT file FROM followed_session WHERE session = ?)
+            RETURNING path""",
+        (session,),
+    )
+    return sorted(path for (path,) in rows)
+
+
 def folders(db: apsw.Connection) -> list[Folder]:
     rows = db.execute("SELECT path, format, session, fold, mtime FROM followed_folder ORDER BY path, session")
     return [
@@ -296,7 +310,8 @@ def follow_folders(db: apsw.Connection, found: Iterable[Folder]) -> None:
 
 def _glances(db: apsw.Connection, where: str, bindings: Sequence[int | str]) -> list[Glance]:
     rows = db.execute(
-        f"SELECT id, path, offset, size, mtime, identity FROM followed AS f WHERE {where} ORDER BY id",
+        f"""SELECT id, path, offset, size, mtime, identity FROM followed AS f
+            WHERE NOT stopped AND {where} ORDER BY id""",
         tuple(bindings),
     )
     return [Glance(*row) for row in rows]
