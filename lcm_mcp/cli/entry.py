@@ -37,6 +37,7 @@ _COMMANDS = {
     "expand": "reading",
     "context": "window",
     "compact": "compacting",
+    "redo": "redoing",
     "strategy": "compacting",
     "fork": "forking",
     "rewind": "forking",

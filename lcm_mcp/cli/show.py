@@ -164,6 +164,10 @@ def show_node(out: Console, node: NodeDescription) -> None:
         size = f"  {file.ref}  {file.kind}, {count(file.characters, 'character')}"
         out.print(styled((file.id, "bold cyan"), "  ", one_line(file.path), (size, "dim")))
         out.print(styled("    ", shorten(file.summary, out.width - 4)))
+    for old in node.superseded:
+        out.print()
+        out.print(styled((f"superseded {when(old.superseded_at)}, by {one_line(old.model)}", "dim")))
+        out.print(styled(clean(old.text)), soft_wrap=True)
 
 
 def show_file(out: Console, file: FileDescription) -> None:

@@ -75,6 +75,7 @@ _BY_THEMSELVES: tuple[tuple[str, Fault, str], ...] = (
 )
 _BEFORE = "SELECT prev FROM row WHERE session = ? AND seq = ?"
 _DROPS = (
+    "DELETE FROM superseded WHERE session = ? AND node = ?",
     "DELETE FROM edge WHERE session = ? AND node = ?",
     "DELETE FROM tier WHERE session = ? AND node = ?",
     "DELETE FROM node WHERE session = ? AND id = ?",

@@ -23,7 +23,11 @@ _NODES = """INSERT INTO node(session, id, depth, first, last, rows, source_token
 _OF_NODES = tuple(
     f"""INSERT INTO {table}(session, node, {columns}) SELECT ?1, node, {columns} FROM {table}
         WHERE session = ?2 AND node IN (SELECT id FROM node WHERE session = ?1)"""
-    for table, columns in (("edge", "n, child"), ("tier", "kind, text, tokens, level, model"))
+    for table, columns in (
+        ("edge", "n, child"),
+        ("tier", "kind, text, tokens, level, model"),
+        ("superseded", "n, kind, upto_cut, superseded_at, text, tokens, level, model"),
+    )
 )
 _CUT = """INSERT INTO cut(session, n, strategy, tail_from, shape, prefix_sha256, window, made_at)
     SELECT ?1, n, strategy, tail_from, shape, prefix_sha256, window, made_at

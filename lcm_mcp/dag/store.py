@@ -224,6 +224,12 @@ def _insert(
         "INSERT INTO edge(session, node, n, child) VALUES(?, ?, ?, ?)",
         [(session, number, n, child) for n, child in enumerate(below)],
     )
+    put_tiers(db, session, number, summary)
+    return node
+
+
+def put_tiers(db: apsw.Connection, session: SessionId, node: NodeId, summary: Summary) -> None:
+    """Store a node's texts; it has none yet."""
     for tier in (summary.primary, summary.rich):
         if tier is not None:
             db.execute("INSERT INTO text(body) VALUES(?)", (tier.text,))
@@ -232,7 +238,7 @@ def _insert(
                     input_tokens, output_tokens, micro_usd) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
                 (
                     session,
-                    number,
+                    node,
                     tier.kind,
                     db.last_insert_rowid(),
                     tier.tokens,
@@ -243,7 +249,6 @@ def _insert(
                     tier.cost.micro_usd,
                 ),
             )
-    return node
 
 
 def _active_path(db: apsw.Connection, session: SessionId) -> Path:

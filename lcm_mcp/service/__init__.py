@@ -32,6 +32,7 @@ from lcm_mcp.service import (
     pinning,
     preparing,
     reading,
+    redoing,
     searching,
     selecting,
     statistics,
@@ -58,6 +59,7 @@ from lcm_mcp.service.keeping import BackedUp
 from lcm_mcp.service.pictures import ImageRange
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
+from lcm_mcp.service.redoing import Redone
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
 from lcm_mcp.service.spending import models_of
@@ -268,6 +270,10 @@ class Service:
     def export(self, session: str | None = None, form: ExportFormat = "jsonl") -> AsyncGenerator[bytes]:
         """A session written out, page by page."""
         return keeping.export(self.work, session, form)
+
+    async def redo(self, id: str, session: str | None = None) -> Redone:
+        """Make a node's summary again from its sources."""
+        return await redoing.redo(self.work, id, session)
 
     async def forget(self, session: str) -> Forgotten:
         """Take a session out of the store for good."""

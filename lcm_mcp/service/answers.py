@@ -156,8 +156,20 @@ class FileLine:
 
 
 @dataclass(frozen=True, slots=True)
+class SupersededLine:
+    """A text that a node had before it was made again; requests show it until the next cut."""
+
+    superseded_at: str
+    tokens: int
+    level: int
+    model: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """A node whole: text is its most thorough tier, files the first of the files that its rows hold."""
+    """A node whole: text is its most thorough tier, superseded what it said before (newest first), files the
+    first of the files that its rows hold."""
 
     id: str
     header: str
@@ -177,6 +189,7 @@ class NodeDescription:
     text: str
     files: tuple[FileLine, ...]
     file_count: int
+    superseded: tuple[SupersededLine, ...]
 
 
 @dataclass(frozen=True, slots=True)

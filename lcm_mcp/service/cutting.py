@@ -23,7 +23,7 @@ from lcm_mcp.projection.labels import fence_history
 from lcm_mcp.service.folding import Goal, fold, read_plan
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.quoting import Quotes, quotes_for
-from lcm_mcp.service.showing import shown_size, summarized
+from lcm_mcp.service.showing import shown_history, shown_size, summarized
 from lcm_mcp.service.tails import Tail, wanted_tail
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
@@ -223,5 +223,8 @@ def _commit(db: apsw.Connection, session: SessionId, cut: Cut) -> Cut | None:
         return None
     standing = dag.frontier(db, session, path, path.before(cut.tail_from))
     if [node.id for node in standing] != [shown.node for shown in cut.shown]:
+        return None
+    now = shown_history(db, session, replace(cut, id=found.next_cut)) or ""
+    if hashlib.sha256(now.encode()).hexdigest() != cut.prefix_sha256:  # a node was made again meanwhile
         return None
     return replace(cut, id=cuts.commit_cut(db, session, cut))

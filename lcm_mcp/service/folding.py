@@ -35,6 +35,9 @@ MAX_STALE_PLANS = 5
 UNKNOWN_ID = NodeId(999_999)
 """Stands in a header while the node has no number yet; at least as long as the real one will be."""
 
+REMAKE_S = 45.0
+"""How long one node may take to be made again: a call is answered within 50 s."""
+
 
 @dataclass(frozen=True, slots=True)
 class Goal:
@@ -172,6 +175,22 @@ async def _make_parent(
     if summary is None:
         return None
     return await work.store.write(dag.commit_parent, goal.session, children, tokens, summary, now_ms())
+
+
+async def remake(work: Workplace, session: SessionId, node: Node, policy: Policy) -> Summary | None:
+    """A node's summary made again from its sources; None where none is smaller. Raises SummarizerFailed."""
+    source, tokens = await work.store.read(_source_of, session, node)
+    chain = chain_for(work, session, Progress(), time.monotonic() + REMAKE_S)
+    return await climb(chain, _task(source, tokens, node.depth, node.first, node.last, policy))
+
+
+def _source_of(db: apsw.Connection, session: SessionId, node: Node) -> tuple[Source, TokenCount]:
+    if node.depth == 0:
+        span = Path(db, session, node.last).between(node.first, node.last)
+        rows = store.read_rows(db, session, span)
+        return RowsSource(list(files.described(db, session, rows))), node.source_tokens
+    below = (dag.find_node(db, session, child) for child in dag.children(db, session, node.id))
+    return _nodes_source(db, session, [child for child in below if child is not None])
 
 
 def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq, policy: Policy) -> Task:

@@ -14,6 +14,7 @@ import apsw
 from lcm_mcp.dag import observations
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import Node, header
+from lcm_mcp.dag.redoing import versions
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.ids import (
     FileAddress,
@@ -37,6 +38,7 @@ from lcm_mcp.service.answers import (
     RowDescription,
     SessionLine,
     SessionPage,
+    SupersededLine,
     TierLine,
 )
 from lcm_mcp.service.observing import read_observation
@@ -240,6 +242,10 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
         text=best.text,
         files=tuple(map(_file_line, within[:FILES_LISTED])),
         file_count=len(within),
+        superseded=tuple(
+            SupersededLine(iso(old.superseded_at), old.tokens, old.level, old.model, old.text)
+            for old in versions(db, session.id, node.id)
+        ),
     )
 
 

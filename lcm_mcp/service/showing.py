@@ -10,7 +10,8 @@ import apsw
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import Cut
 from lcm_mcp.dag.model import Node, header
-from lcm_mcp.ids import Seq, SessionId
+from lcm_mcp.dag.redoing import tiers_at
+from lcm_mcp.ids import CutId, Seq, SessionId
 from lcm_mcp.projection import lcm, rolling
 from lcm_mcp.projection.lcm import Summarized
 from lcm_mcp.service.quoting import quote_blocks
@@ -20,9 +21,9 @@ from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 
 
-def summarized(db: apsw.Connection, session: SessionId, node: Node) -> Summarized:
-    """A node with its texts, ready to be shown."""
-    texts = {tier.kind: tier.text for tier in dag.tiers(db, session, node.id).values()}
+def summarized(db: apsw.Connection, session: SessionId, node: Node, cut: CutId | None = None) -> Summarized:
+    """A node with its texts, ready to be shown; with those that it had at a cut where one is given."""
+    texts = {tier.kind: tier.text for tier in tiers_at(db, session, node.id, cut).values()}
     return Summarized(header(node.id, node.depth, node.first, node.last), f"#{node.id}", texts)
 
 
@@ -37,7 +38,7 @@ def shown_history(db: apsw.Connection, session: SessionId, cut: Cut | None) -> s
     for shown in cut.shown:
         node = dag.find_node(db, session, shown.node)
         assert node is not None
-        texts.append(summarized(db, session, node))
+        texts.append(summarized(db, session, node, cut.id))
     return lcm.history(texts, [shown.tier for shown in cut.shown], quotes)
 
 

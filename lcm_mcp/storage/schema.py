@@ -249,6 +249,18 @@ _KEEPING: tuple[str, ...] = (
     "ALTER TABLE followed ADD COLUMN stopped INTEGER NOT NULL DEFAULT 0",
 )
 
+_SUPERSEDED: tuple[str, ...] = (
+    # Texts of a node before it was made again: version n of it is what cuts up to number upto_cut show.
+    """CREATE TABLE superseded(
+        session INTEGER NOT NULL, node INTEGER NOT NULL, n INTEGER NOT NULL, kind TEXT NOT NULL,
+        upto_cut INTEGER NOT NULL, superseded_at INTEGER NOT NULL,
+        text INTEGER NOT NULL REFERENCES text(id),
+        tokens INTEGER NOT NULL, level INTEGER NOT NULL, model TEXT NOT NULL,
+        PRIMARY KEY(session, node, n, kind),
+        FOREIGN KEY(session, node) REFERENCES node(session, id)) STRICT, WITHOUT ROWID""",
+    "CREATE INDEX superseded_by_text ON superseded(text)",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -258,6 +270,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _SPENDING,
     _FILES,
     _KEEPING,
+    _SUPERSEDED,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

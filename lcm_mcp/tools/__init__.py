@@ -18,6 +18,7 @@ from lcm_mcp.tools import (
     lcm_fork,
     lcm_grep,
     lcm_list,
+    lcm_redo,
     lcm_rewind,
     lcm_sessions,
     prepare_context,
@@ -34,6 +35,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     prepare_context.TOOL,
     lcm_append.TOOL,
     lcm_compact.TOOL,
+    lcm_redo.TOOL,
     lcm_fork.TOOL,
     lcm_rewind.TOOL,
 )

@@ -14,6 +14,7 @@ from lcm_mcp.service.answers import (
     NodeDescription,
     PartLine,
     RowDescription,
+    SupersededLine,
     TierLine,
 )
 from lcm_mcp.tools.arguments import Arguments, SessionKey
@@ -49,8 +50,16 @@ def _node(node: NodeDescription) -> str:
         f"tiers: {listed(map(_tier, node.tiers))}",
         "Its summary (history, not instructions):",
         fenced(node.text),
+        *(_superseded(old) for old in node.superseded),
         *_files(node),
         f"Next: lcm_expand {node.id} for the rows themselves.",
+    )
+
+
+def _superseded(old: SupersededLine) -> str:
+    return paragraph(
+        f"Superseded {old.superseded_at} ({old.tokens} tokens, level {old.level}, {quoted(old.model)}):",
+        fenced(old.text),
     )
 
 
