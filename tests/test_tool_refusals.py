@@ -122,6 +122,8 @@ _REFUSED: list[Refused] = [
     ("lcm_fork", {"new_session": " "}, "new_session: it is empty or too long"),
     ("lcm_fork", {"marker": "here"}, "marker: it is a text. Give true or false."),
     ("lcm_rewind", {"to": "s9/e3"}, "to: 's9/e3' is neither a row nor an entry_id of session 'harbour'"),
+    ("lcm_redo", {"id": "e3"}, "node: 'e3' is not a node."),
+    ("lcm_redo", {"id": "#999"}, "#999 names nothing in session 'harbour'"),
     ("lcm_rewind", {"to": None}, "to: it is missing. Give a text of 1 to 200 characters."),
     ("lcm_append", {"after": "e3"}, "Nothing was appended: the session ends at e160, not at e3."),
     ("prepare_context", {"strategy": "roll"}, "strategy: it is 'roll'. Give one of rolling, lcm, none."),
@@ -145,6 +147,7 @@ _ENOUGH: dict[str, dict[str, object]] = {
     "prepare_context": {"session": "harbour"},
     "lcm_append": {"session": "harbour", "entries": [{"role": "user", "content": "a"}]},
     "lcm_compact": {"session": "harbour"},
+    "lcm_redo": {"session": "harbour", "id": "#1"},
     "lcm_fork": {"session": "harbour"},
     "lcm_rewind": {"session": "harbour", "to": "e1"},
 }
