@@ -16,6 +16,8 @@ import apsw
 
 SLICE_BYTES = 64 * 1024
 """UTF-8 bytes fed at a time; the write lock is held for some 15 ms."""
+MOST_SLICES = 64
+"""Of one text: each slice reads all of it."""
 SUMMARIES = 1 << 40
 """Added to the id of a summary's text: rows and summaries stand apart, each in the order of their ids."""
 MOST_GRAMS = 16
@@ -74,6 +76,7 @@ def feed(db: apsw.Connection) -> bool:
     left = SLICE_BYTES
     fed: list[tuple[int, str]] = []
     for text, body, summary in db.execute(_UNFED, (upto,)):
+        left = max(left, len(body) // MOST_SLICES)
         piece = body[max(0, done - _GRAM + 1) : done + left]
         whole = done + left >= len(body)
         fed.append((text + (SUMMARIES if summary else 0), piece.casefold() + (_END if whole else "")))

@@ -24,6 +24,7 @@ from lcm_mcp.transcript.placing import bindable
 from lcm_mcp.transcript.sealing import Large, large_results, readable, unseal
 
 LARGE_CHARACTERS = 32_000
+HASHED_CHARACTERS = 1 << 20
 SLICE_TEXTS = 2_000
 SLICE_BYTES = 4_000_000
 
@@ -62,11 +63,19 @@ def keep(
                 "INSERT INTO large_inline VALUES(?, ?, ?, ?)", (session, seq, large.part, large.characters)
             )
             continue
-        body = text[large.start : large.start + large.characters]
-        found = explore(path, body)
-        content = hashlib.sha256(body.encode()).hexdigest()
+        end = large.start + large.characters
+        found = explore(path, text, large.start, end)
+        content = _content_id(text, large.start, end)
         described = (readable(path), found.kind, content, readable(found.summary), readable(found.head))
         db.execute(_INSERT, (session, seq, large.part, *described, large.start, large.characters))
+
+
+def _content_id(text: str, start: int, end: int) -> str:
+    """The SHA-256 of a piece of text in UTF-8, made without copying it whole."""
+    digest = hashlib.sha256()
+    for at in range(start, end, HASHED_CHARACTERS):
+        digest.update(text[at : min(end, at + HASHED_CHARACTERS)].encode())
+    return digest.hexdigest()
 
 
 def _path(db: apsw.Connection, session: SessionId, seq: Seq, large: Large) -> str | None:

@@ -38,6 +38,7 @@ SLICE_CHARACTERS = 48
 """Shorter strings cost less written out than as a place in the text."""
 _PLACE = "\x00"
 """The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
+_RESULT = {False: "[result]", True: "[failed result]"}
 _WHOLE, _SLICED = b"W", b"S"
 _LONG_NUMBER = re.compile(rb"\d{19}")
 
@@ -100,15 +101,28 @@ def large_results(parts: Iterable[Part], most: int) -> Iterator[Large]:
     """The tool results that say more than `most` characters."""
     start = 0
     for index, part in enumerate(parts):
-        piece = _derive(part)
-        if piece is None:
+        length = _derived_length(part)
+        if length is None:
             continue
         if isinstance(part, ToolResult):
             said = sum(len(inner.text) for inner in part.content if isinstance(inner, Text))
             if said > most:
-                head = piece.index("\n") + 1
-                yield Large(index, part.call_id, start + head, len(piece) - head)
-        start += len(piece) + 1
+                head = len(_RESULT[part.is_error]) + 1
+                yield Large(index, part.call_id, start + head, length - head)
+        start += length + 1
+
+
+def _derived_length(part: Part) -> int | None:
+    """How long a part's derived text is; a large result is not copied for it."""
+    match part:
+        case Text(text) if text.isascii():
+            return len(text)
+        case ToolResult(content=content):
+            lengths = (_derived_length(inner) for inner in content)
+            return len(_RESULT[part.is_error]) + sum(1 + length for length in lengths if length is not None)
+        case _:
+            piece = _derive(part)
+            return None if piece is None else len(piece)
 
 
 def weigh(parts: Iterable[Part]) -> Size:
@@ -211,7 +225,7 @@ def _derive(part: Part) -> str | None:
             return "\n".join(lines)
         case ToolResult(_, content, is_error):
             pieces = [piece for inner in content if (piece := _derive(inner)) is not None]
-            return "\n".join(["[failed result]" if is_error else "[result]", *pieces])
+            return "\n".join([_RESULT[is_error], *pieces])
         case Image():
             return describe_image(part)
         case Opaque(raw):

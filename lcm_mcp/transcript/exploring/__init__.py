@@ -35,9 +35,10 @@ class Exploration:
     head: str
 
 
-def explore(path: str, body: str) -> Exploration:
-    """Explore the body of a file that a tool read from `path`. Never raises, whatever the body is."""
-    seen = bare(path, body)
+def explore(path: str, text: str, start: int = 0, end: int | None = None) -> Exploration:
+    """Explore the body of a file that a tool read from `path`, which is `text` from start to end. Never
+    raises, whatever the body is."""
+    seen = bare(path, text, start, len(text) if end is None else end)
     kind, summary = _found(seen)
     return Exploration(kind, clipped(summary, SUMMARY_CHARACTERS), seen.text[:HEAD_CHARACTERS])
 

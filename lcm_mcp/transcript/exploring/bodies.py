@@ -43,18 +43,24 @@ class Body:
         return not self.cut and len(self.text) <= RULED_CHARACTERS
 
 
-def bare(path: str, body: str) -> Body:
-    """The body of a file at `path`, without a tool's line numbers and a client's reminders."""
+def bare(path: str, given: str, start: int, end: int) -> Body:
+    """The body of a file at `path`, which is `given` from start to end, without a tool's line numbers and a
+    client's reminders."""
     name = re.split(r"[/\\]", path.strip().rstrip("/\\"))[-1].lower()
     stem, dot, extension = name.rpartition(".")
-    text = body[:READ_CHARACTERS].partition(_REMINDER)[0].lstrip("\ufeff").replace("\r\n", "\n")
+    text = (
+        given[start : min(end, start + READ_CHARACTERS)]
+        .partition(_REMINDER)[0]
+        .lstrip("\ufeff")
+        .replace("\r\n", "\n")
+    )
     return Body(
         extension=extension if dot and stem else "",
         name=name,
         text=_without_numbers(text),
-        cut=len(body) > READ_CHARACTERS,
-        characters=len(body),
-        lines=body.count("\n") + (not body.endswith("\n")),
+        cut=end - start > READ_CHARACTERS,
+        characters=end - start,
+        lines=given.count("\n", start, end) + (not given.endswith("\n", start, end)),
     )
 
 
