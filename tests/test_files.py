@@ -27,7 +27,7 @@ from lcm_mcp.transcript.model import Text, ToolCall, ToolResult
 
 KEY = "harbour"
 LARGE = 32_000
-MOST_MEGABYTES = 300
+MOST_MEGABYTES = 500
 CODE = "class Pier:\n    ...\n\n" + "def measure():\n    return 'the tide at pier 7'\n\n" * 800
 
 Entry = dict[str, object]

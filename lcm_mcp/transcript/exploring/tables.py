@@ -1,7 +1,7 @@
 """Tables of separated values: told by their columns.
 
-A body is a table where its first rows, read by the csv module, all have as many fields as the header. What
-might as well be prose with commas is none, unless its path says that it is one.
+A body is a table where its first rows, read by the csv module, all have as many fields as the header. Where
+its path says that it is one, fewer do. What might as well be prose with commas is none.
 """
 
 from __future__ import annotations
@@ -39,5 +39,7 @@ def _header(text: str, delimiter: str, named: bool) -> list[str] | None:
     least_columns, least_rows = (2, 2) if named else (_LEAST_COLUMNS, _LEAST_ROWS)
     if len(rows) < least_rows or len(rows[0]) < least_columns:
         return None
+    if named:  # rows may lack their last fields
+        return rows[0] if all(1 < len(row) <= len(rows[0]) for row in rows) else None
     same = all(len(row) == len(rows[0]) for row in rows)
-    return rows[0] if same and (named or all(field.strip() for field in rows[0])) else None
+    return rows[0] if same and all(field.strip() for field in rows[0]) else None
