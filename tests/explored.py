@@ -1,4 +1,4 @@
-"""What docs/files.md shows: real files of many kinds, each with what exploring gives. Run it to print that."""
+"""What docs/files.md shows: real files of many kinds, each with what exploring gives; run, it prints that."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ from lcm_mcp.server import build_server
 from lcm_mcp.service.pictures import LARGEST_BYTES, RANGE_BYTES
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.transcript.blocks import image_from_bytes, parse_part
+from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.sealing import weigh
 
 KEY = "pictures"
@@ -96,7 +97,7 @@ async def test_expanding_with_payload_shows_images_as_images_and_the_texts_their
     data = png(640, 480, 5000)
     encoded = base64.b64encode(data).decode()
     result = {"type": "tool_result", "tool_use_id": "a", "content": [shot(data)]}
-    used = {"type": "tool_use", "id": "a", "name": "look", "input": {}}
+    used: Entry = {"type": "tool_use", "id": "a", "name": "look", "input": dict[str, object]()}
     async with memory(store_path) as service, Client(build_server(service)) as client:
         await service.append(KEY, [said(shot(data)), {"role": "assistant", "content": [used]}, said(result)])
         for id, shown in (("e1", 1), ("e3", 1), ("e1..e3", 2)):
@@ -246,15 +247,19 @@ async def test_an_image_that_stands_twice_in_a_line_is_stored_once(
         assert stats.text_bytes + stats.payload_bytes < path.stat().st_size - 2 * len(encoded)
 
 
-def _images(value: Any) -> list[bytes]:
+def _images(value: Json) -> list[bytes]:
     """Every base64 image in some JSON, decoded."""
-    if isinstance(value, list):
-        return [found for member in value for found in _images(member)]
-    if not isinstance(value, dict):
-        return []
-    if value.get("type") == "base64" and str(value.get("media_type")).startswith("image/"):
-        return [base64.b64decode(value["data"])]
-    return [found for member in value.values() for found in _images(member)]
+    match value:
+        case {"type": "base64", "media_type": "image/png" | "image/jpeg", "data": str(data)}:
+            return [base64.b64decode(data)]
+        case {"type": "image", "data": str(data)}:
+            return [base64.b64decode(data)]
+        case dict():
+            return [found for member in value.values() for found in _images(member)]
+        case list():
+            return [found for member in value for found in _images(member)]
+        case _:
+            return []
 
 
 async def test_the_images_of_a_pi_session_are_kept_with_their_pixels(
@@ -280,44 +285,31 @@ def _pi(text: str) -> tuple[list[Entry], Sequence[bytes]]:
     images: list[bytes] = []
     at = 0
     while at < len(text):
+        found: Json
         found, at = decoder.raw_decode(text, at)
-        while at < len(text) and text[at].isspace():
-            at += 1
-        message = found.get("message") or {}
-        content = message.get("content")
-        images += (
-            [
-                base64.b64decode(block["data"])
-                for block in content
-                if isinstance(block, dict) and block.get("type") == "image"
-            ]
-            if isinstance(content, list)
-            else []
-        )
-        entries += _entry(message)
+        at += len(text[at : at + 9]) - len(text[at : at + 9].lstrip())
+        if isinstance(found, dict):
+            images += _images(found.get("message"))
+            entries += _entry(found.get("message"))
     return entries, images
 
 
-def _entry(message: dict[str, Any]) -> list[Entry]:
-    content = message.get("content")
-    match message.get("role"):
-        case "user":
+def _entry(message: Json) -> list[Entry]:
+    match message:
+        case {"role": "user", "content": content}:
             return [{"role": "user", "content": content}]
-        case "assistant":
-            blocks = [
-                {
-                    "type": "tool_call",
-                    "call_id": block["id"],
-                    "name": block["name"],
-                    "arguments": block["arguments"],
-                }
-                if block.get("type") == "toolCall"
-                else block
-                for block in content or []
-            ]
-            return [{"role": "assistant", "content": blocks}]
-        case "toolResult":
-            result = {"type": "tool_result", "call_id": message["toolCallId"], "content": content}
+        case {"role": "assistant", "content": list(content)}:
+            return [{"role": "assistant", "content": [*map(_called, content)]}]
+        case {"role": "toolResult", "toolCallId": call_id, "content": content}:
+            result = {"type": "tool_result", "call_id": call_id, "content": content}
             return [{"role": "tool", "content": [result]}]
         case _:
             return []
+
+
+def _called(block: Json) -> Json:
+    match block:
+        case {"type": "toolCall", "id": call_id, "name": name, "arguments": arguments}:
+            return {"type": "tool_call", "call_id": call_id, "name": name, "arguments": arguments}
+        case _:
+            return block
