@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test crash conformance bench bench-context lint format readme clean
+.PHONY: demo test crash conformance bench bench-context bundle lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -29,6 +29,11 @@ bench: $(VENV)/.installed
 # What a provider's cache would keep of real sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
 bench-context: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.context
+
+# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules.
+bundle: $(VENV)/.installed-dev
+	$(BIN)/python -m release.bundle
+	$(BIN)/python -m pytest tests/test_bundle.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

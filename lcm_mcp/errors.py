@@ -109,6 +109,20 @@ class ImportRefused(LcmError):
         super().__init__(f"{path}: {problem}. {remedy}")
 
 
+class InstallRefused(LcmError):
+    """A client's file cannot be given our entry, or relieved of it; it was not changed."""
+
+    def __init__(self, path: str, problem: str, remedy: str) -> None:
+        super().__init__(f"{path}: {problem}. {remedy}")
+
+
+class NotServing(LcmError):
+    """A client's command was started and did not answer as a server."""
+
+    def __init__(self, command: str, reason: str) -> None:
+        super().__init__(f"{command} was started and did not serve: {reason.rstrip('.')}.")
+
+
 class StoreError(LcmError):
     """The root of what can go wrong with the database file itself."""
 

@@ -5,6 +5,7 @@ It exits with 1 where a check failed, so that a script need not read what it pri
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -12,11 +13,12 @@ import click
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
 from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.errors import InstallRefused, NotServing
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lcm_mcp.service.answers import Diagnosis
+    from lcm_mcp.service.answers import Check, Diagnosis
 
 
 @click.command("doctor")
@@ -25,10 +27,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="First mend what can be mended without touching a row; a copy of the file is kept.",
 )
+@click.option("--clients", "start", is_flag=True, help="Also start what clients start, and ask for tools.")
 @json_option
 @shared_options
 @pass_call
-def doctor_command(call: Call, repair: bool, as_json: bool) -> None:
+def doctor_command(call: Call, repair: bool, start: bool, as_json: bool) -> None:
     """Check the store, show the settings."""
     if repair:
         from lcm_mcp.service import doctoring
@@ -37,6 +40,8 @@ def doctor_command(call: Call, repair: bool, as_json: bool) -> None:
         for done in call.run(lambda service: service.mend()):
             click.echo(one_line(done), err=True)
     diagnosis = call.run(lambda service: service.doctor())
+    if start:
+        diagnosis = _with_started_clients(diagnosis)
     if as_json:
         print_json(diagnosis)
     else:
@@ -44,6 +49,28 @@ def doctor_command(call: Call, repair: bool, as_json: bool) -> None:
     if not diagnosis.healthy:
         failed = [check.name for check in diagnosis.checks if not check.ok]
         raise click.ClickException(f"{count(len(failed), 'check')} failed: {', '.join(failed)}.")
+
+
+def _with_started_clients(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis with a check for each client that has an entry: started, it answers."""
+    from dataclasses import replace
+
+    checks = (*diagnosis.checks, *_started_clients())
+    return replace(diagnosis, checks=checks, healthy=all(check.ok for check in checks))
+
+
+def _started_clients() -> Iterator[Check]:
+    from lcm_mcp import clients
+    from lcm_mcp.cli.installing import started
+    from lcm_mcp.service.answers import Check
+
+    for client in clients.CLIENTS.values():
+        try:
+            entry = clients.entry_in(client, clients.place(client).file)
+            if entry is not None:
+                yield Check(client.name, True, f"started, it offers {count(len(started(entry)), 'tool')}")
+        except (InstallRefused, NotServing) as error:
+            yield Check(client.name, False, str(error))
 
 
 def show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:

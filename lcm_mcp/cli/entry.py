@@ -46,6 +46,7 @@ _COMMANDS = {
     "serve": "serving",
     "watch": "watching",
     "hook": "hook",
+    "install": "installing",
     "doctor": "doctor",
     "backup": "keeping",
     "export": "keeping",

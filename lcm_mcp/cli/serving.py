@@ -1,6 +1,6 @@
 """The command serve: the store over MCP, until the client goes away.
 
-Only here is mcp imported, and only when it serves. On stdio stdout is the wire: nothing else is
+mcp is imported only when it serves. On stdio stdout is the wire: nothing else is
 written there.
 """
 

@@ -24,7 +24,7 @@ _FIRST_STEPS = (
 _NEXT_STEPS = (
     ("lcm-mcp grep TEXT", "find what was said"),
     ("lcm-mcp dag", "see the summaries of the last active session"),
-    ("lcm-mcp serve", "what an MCP client runs; see the README for its configuration"),
+    ("lcm-mcp install CLIENT", "let claude-code, claude-desktop, cursor, vscode, codex or zed use it"),
     ("lcm-mcp --help", "all commands"),
 )
 

@@ -15,11 +15,12 @@ from pathlib import Path
 
 import apsw
 
+from lcm_mcp import clients
 from lcm_mcp.dag import checking as dag_checking
 from lcm_mcp.dag import spending
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.checking import Fault
-from lcm_mcp.errors import StoreError
+from lcm_mcp.errors import InstallRefused, StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index
 from lcm_mcp.service import troubles
@@ -63,6 +64,7 @@ async def diagnose(work: Workplace) -> Diagnosis:
     if work.models:
         checks.append(await work.store.read(_summarizers, work))
     checks.append(await _writes(work))
+    checks.append(_clients())
     settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
     return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
 
@@ -253,6 +255,30 @@ _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
     ("index", _index),
     ("files", _files),
 )
+
+
+def _clients() -> Check:
+    """Whether the commands exist that clients were told to start; who has no entry of ours is no fault."""
+    having: list[str] = []
+    missing: list[str] = []
+    for client in clients.CLIENTS.values():
+        try:
+            entry = clients.entry_in(client, clients.place(client).file)
+        except InstallRefused as error:
+            having.append(f"{client.title} perhaps ({error})")
+            continue
+        if entry is None:
+            continue
+        command = str(entry.get("command"))
+        if shutil.which(command):
+            having.append(client.title)
+        else:
+            missing.append(
+                f"{client.title} is to start {command}, which is not there: run lcm-mcp install {client.name}"
+            )
+    if missing:
+        return Check("clients", False, "; ".join(missing))
+    return Check("clients", True, f"with an entry: {', '.join(having)}" if having else "none has an entry")
 
 
 class _RolledBack(Exception):

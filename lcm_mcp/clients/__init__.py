@@ -1,0 +1,24 @@
+"""Where MCP clients keep their servers, and how our entry gets into such a file and out again.
+
+The files belong to others: what stands in them besides our entry stays as it is, byte for byte, comments
+included. A file that cannot be changed that way is not changed. Nothing here starts a client or a server.
+"""
+
+from __future__ import annotations
+
+from lcm_mcp.clients.installing import Installed, entry_in, install, printed, undo
+from lcm_mcp.clients.places import CLIENTS, Client, Entry, Place, entry_for, place
+
+__all__ = [
+    "CLIENTS",
+    "Client",
+    "Entry",
+    "Installed",
+    "Place",
+    "entry_for",
+    "entry_in",
+    "install",
+    "place",
+    "printed",
+    "undo",
+]

@@ -1,0 +1,1 @@
+"""What is handed to package registries and to clients that install bundles."""
