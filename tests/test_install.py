@@ -196,6 +196,7 @@ def test_a_client_that_is_not_there_is_named_and_nothing_is_made(home: Path, cli
         ("zed", '{"context_servers": []}', "no table of servers"),
         ("codex", "model = ", "cannot be read"),
         ("codex", "mcp_servers = 3", "no table of servers"),
+        ("codex", 'mcp_servers = { docs = { command = "x" } }', "in a way that we cannot change"),
     ],
 )
 def test_a_file_that_cannot_be_understood_is_left_alone(name: str, text: str, said: str, cli: Cli) -> None:

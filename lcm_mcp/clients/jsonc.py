@@ -57,7 +57,9 @@ def put(text: str, key: str, name: str, value: object) -> str:
     Raises ValueError where the text is no object or holds something else under key.
     """
     if not load(text) and "{" not in _plain(text):
-        text = f"{text}{{}}{_newline(text)}"
+        # A remark goes on to the end of its line.
+        apart = _newline(text) if text.strip() and not text.endswith("\n") else ""
+        text = f"{text}{apart}{{}}{_newline(text)}"
     top = _top(text)
     unit = _unit(text, top)
     outer = top.members.get(key)

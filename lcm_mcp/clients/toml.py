@@ -15,34 +15,36 @@ def load(text: str) -> dict[str, object]:
 def put(text: str, key: str, name: str, value: Mapping[str, object]) -> str:
     """The text with value as the table key.name, made where it is missing. Raises ValueError."""
     import tomlkit  # only who installs needs it
+    from tomlkit.exceptions import TOMLKitError
 
-    document = tomlkit.parse(text)
-    entry = tomlkit.table()
-    for field, content in value.items():
-        entry[field] = content
-    if key not in document:
-        document[key] = tomlkit.table(is_super_table=True)
-    servers = _servers(document, key)
-    if name in servers:
+    try:
+        document = tomlkit.parse(text)
+        if key not in document:
+            document[key] = tomlkit.table(is_super_table=True)
+        servers = _servers(document, key)
+        if name not in servers:
+            servers[name] = tomlkit.table()
         entry = cast("MutableMapping[str, object]", servers[name])
         for field in [field for field in entry if field not in value]:
             del entry[field]
         entry.update(value)
-    else:
-        servers[name] = entry
-    return document.as_string()
+        return document.as_string()
+    except TOMLKitError as error:
+        raise ValueError(str(error)) from None
 
 
 def take(text: str, key: str, name: str) -> str:
     """The text without that table and those below it. Raises ValueError."""
     import tomlkit
+    from tomlkit.exceptions import TOMLKitError
 
-    document = tomlkit.parse(text)
-    if key in document:
-        servers = _servers(document, key)
-        if name in servers:
-            del servers[name]
-    return document.as_string()
+    try:
+        document = tomlkit.parse(text)
+        if key in document and name in _servers(document, key):
+            del _servers(document, key)[name]
+        return document.as_string()
+    except TOMLKitError as error:
+        raise ValueError(str(error)) from None
 
 
 def _servers(document: Mapping[str, object], key: str) -> MutableMapping[str, object]:
