@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import count
+from typing import cast
 
 import pytest
 from hypothesis import given
@@ -61,8 +62,7 @@ def test_a_member_is_put_in_and_taken_out_and_nothing_else_changes(text: str) ->
             jsonc.put(text, "servers", "lcm", ENTRY)
         return
     there = jsonc.put(text, "servers", "lcm", ENTRY)
-    servers = was.get("servers", {})
-    assert isinstance(servers, dict)
+    servers = cast("dict[str, object]", was.get("servers", {}))
     assert jsonc.load(there) == {**was, "servers": {**servers, "lcm": ENTRY}}
     gone = jsonc.take(there, "servers", "lcm")
     assert jsonc.load(gone) == {**was, "servers": {key: servers[key] for key in servers if key != "lcm"}}
