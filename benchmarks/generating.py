@@ -26,16 +26,28 @@ WHALE: Final = "鯨油記録"
 """Its first character stands nowhere else."""
 RARE_PAIR: Final = "ǂǃ"
 
-_WORDS: Final = (
-    "the of to and in is that it for was on are as with be this have from or had by not but what all were when "
-    "we there can an your which their said if do will each about how up out them then she many some so these "
-    "would other into has more her two like him see time could no make than first been its who now people my "
-    "made over did down only way find use may water long little very after words called just where most know "
-    "session ledger harbour tenant request budget retry writer reader index window summary fold expand append "
-    "commit branch merge config parser schema migration socket stream buffer cursor cache token client server "
-    "handler worker thread queue lease midnight signal timeout deadline checksum payload snapshot observation"
-).split()
-_CJK: Final = "的一是在不了有和人這中大為上個國我以要他時來用們生到作地於出就分對成會可主發年動同工也能下過子說產種面而方後多定行學法所民得經十三之進著等部度家電力裏如水化高自二理起小物現實加量都兩體制機當使點從業本去把性好應開它合還因由其些然前外天政四日那社義事平形相全表間樣與關各重新線內數正心反你明看原又麼利比或但質氣第向道命此變條只沒結解問意建月公無系軍很情者最立代想已通並提直題黨程展五果料象員革位入常文總次品式活設及管特件長求老頭基資邊流路級少圖山統接知較將組見計別她手角期根論運農指幾九區強放決西被幹做必戰先回則任取據處隊南給色光門即保治北造百規熱領七海口東導器壓志世金增爭濟階油思術極交受聯什認六共權收證改清己美再採轉更單風切打白教速花帶安場身車例真務具萬每目至達走積示議聲報鬥完類八離華名確才科張信馬節話米整空元況今集溫傳土許步群廣石記需段研界拉林律叫且究觀越織裝影算低持音眾書布复容兒須際商非驗連斷深難近礦千週委素技備半辦青省列習響約支般史感勞便團往酸歷市克何除消構府稱太準精值號率族維劃選標寫存候毛親快效斯院查江型眼王按格養易置派層片始卻專狀育廠京識適屬圓包火住調滿縣局照參紅細引聽該鐵價嚴"  # noqa: RUF001
+_VOCABULARY: Final = """
+the of to and in is that it for was on are as with be this have from or had by not but what all were when
+we there can an your which their said if do will each about how up out them then she many some so these
+would other into has more her two like him see time could no make than first been its who now people my
+made over did down only way find use may water long little very after words called just where most know
+session ledger harbour tenant request budget retry writer reader index window summary fold expand append
+commit branch merge config parser schema migration socket stream buffer cursor cache token client server
+handler worker thread queue lease midnight signal timeout deadline checksum payload snapshot observation
+"""
+_WORDS: Final = _VOCABULARY.split()
+_CJK: Final = (
+    "的一是在不了有和人這中大為上個國我以要他時來用們生到作地於出就分對成會可主發年動同工也能下過子說產種"
+    "面而方後多定行學法所民得經十三之進著等部度家電力裏如水化高自二理起小物現實加量都兩體制機當使點從業本"
+    "去把性好應開它合還因由其些然前外天政四日那社義事平形相全表間樣與關各重新線內數正心反你明看原又麼利比"
+    "或但質氣第向道命此變條只沒結解問意建月公無系軍很情者最立代想已通並提直題黨程展五果料象員革位入常文總"
+    "次品式活設及管特件長求老頭基資邊流路級少圖山統接知較將組見計別她手角期根論運農指幾九區強放決西被幹做"
+    "必戰先回則任取據處隊南給色光門即保治北造百規熱領七海口東導器壓志世金增爭濟階油思術極交受聯什認六共權"
+    "收證改清己美再採轉更單風切打白教速花帶安場身車例真務具萬每目至達走積示議聲報鬥完類八離華名確才科張信"
+    "馬節話米整空元況今集溫傳土許步群廣石記需段研界拉林律叫且究觀越織裝影算低持音眾書布复容兒須際商非驗連"
+    "斷深難近礦千週委素技備半辦青省列習響約支般史感勞便團往酸歷市克何除消構府稱太準精值號率族維劃選標寫存"
+    "候毛親快效斯院查江型眼王按格養易置派層片始卻專狀育廠京識適屬圓包火住調滿縣局照參紅細引聽該鐵價嚴"
+)
 
 _TOOLS: Final = ("Bash", "Read", "Edit", "Grep")
 
@@ -79,7 +91,8 @@ class Author:
             case 0:
                 return f"    {self._camel()}({self._snake()}=self.{self._snake()}[{luck.randrange(9999)}]);"
             case 1:
-                return f"2026-11-{luck.randint(1, 30)} ERROR {self._snake()}: {luck.randbytes(6).hex()} {' '.join(words)}"
+                day, name, mark = luck.randint(1, 30), self._snake(), luck.randbytes(6).hex()
+                return f"2026-11-{day} ERROR {name}: {mark} {' '.join(words)}"
             case _:
                 return " ".join(words).capitalize() + f", {self._snake()}."
 

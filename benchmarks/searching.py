@@ -1,7 +1,7 @@
 """Searching a store beside what SQLite could do at best with the same index or with none.
 
-Figure and floors are taken in turns in one thread, by its CPU time: these are reads of cached pages, which wait
-for nothing, and so a busy machine hides little. A raw MATCH page asks the store's own index for as many
+Figure and floors are taken in turns in one thread, by its CPU time: these are reads of cached pages, which
+wait for nothing, and so a busy machine hides little. A raw MATCH page asks the store's own index for as many
 trigrams and reads the rows it names; a scan looks with instr() through all texts, without folding case.
 """
 
@@ -154,7 +154,7 @@ def _node_of(db: apsw.Connection, session: sessions.SessionId) -> Node:
 
 
 def in_turns(rounds: int, *calls: Callable[[], object]) -> Sequence[float]:
-    """Median CPU milliseconds of this thread for each call, all of them in each round, after one unmeasured."""
+    """Median CPU milliseconds of each call, all of them in each round, after one round unmeasured."""
     taken: list[list[float]] = [[] for _ in calls]
     for turn in range(rounds + 1):
         for times, call in zip(taken, calls, strict=True):

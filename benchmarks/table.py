@@ -89,9 +89,10 @@ class Table:
         floor, ratio, exponent = figure.floor, figure.ratio, self.exponent(figure)
         limit = figure.most if floor is None or floor.limit is None else floor.limit
         largest = figure.rows == max(each.rows for each in self.figures if _series(each) == _series(figure))
+        named, least = ("", None) if floor is None else (floor.name, floor.value)
         return (
             f"{figure.name:<44} {figure.rows:>9,} {_number(figure.value):>10} {figure.unit:<5}"
-            f" {'' if floor is None else floor.name:<28} {_number(None if floor is None else floor.value):>10}"
+            f" {named:<28} {_number(least):>10}"
             f" {_number(ratio):>8} {_number(limit):>8} {'!' if figure.held is False else '':<1}"
             f" {f'{exponent:.2f}' if exponent is not None and largest else '':>8}"
         ).rstrip()

@@ -42,14 +42,17 @@ def db(store_path: Path) -> Generator[apsw.Connection]:
 
 
 @contextmanager
-def sizes(*, small: int, head: int, worthwhile: int) -> Generator[None]:
-    """Where reading ends and the index begins: never for a large `small`, at once for 0."""
+def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0) -> Generator[None]:
+    """Where reading ends and the index begins: never for a large `small`, at once for 0; and up to where
+    SQLite sifts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "SMALL_ROWS", small)
         patch.setattr(streams, "SMALL_NODES", small)
         patch.setattr(streams, "HEAD_ROWS", head)
         patch.setattr(streams, "HEAD_SUMMARIES", head)
         patch.setattr(streams, "WORTHWHILE", worthwhile)
+        patch.setattr(streams, "SIFTED_ROWS", sifted)
+        patch.setattr(streams, "SIFTED_SHARE", 0.01)
         yield
 
 
@@ -128,8 +131,8 @@ def test_the_index_finds_what_reading_finds_after_any_history(db: apsw.Connectio
             for scope in (whole, one, part):
                 with sizes(small=1_000_000, head=0, worthwhile=1):
                     read = shown(every_hit(db, scope, wanted, 1000))
-                for worthwhile in (1, 4):
-                    with sizes(small=-1, head=head, worthwhile=worthwhile):
+                for worthwhile, sifted in ((1, 0), (4, 0), (1, 1000)):
+                    with sizes(small=-1, head=head, worthwhile=worthwhile, sifted=sifted):
                         assert shown(every_hit(db, scope, wanted, limit)) == read
 
     law()
@@ -169,6 +172,38 @@ def test_only_what_may_match_is_read(db: apsw.Connection) -> None:
         assert page.rows == streams.HEAD_ROWS + 1
     absent = scan(db, scope, Wanted(literal("neodle", case_sensitive=False)), 10, None, 60)
     assert (absent.found, absent.rows, absent.more) == ((), streams.HEAD_ROWS, False)
+
+
+def test_a_small_part_of_a_large_store_is_sifted_by_sqlite_in_any_case_and_across_odd_characters(
+    db: apsw.Connection,
+) -> None:
+    big, small = new_session(db), new_session(db)
+    add(db, big, *[draft("user", f"nothing to see in row {n}") for n in range(3000)])
+    while index.feed(db):
+        pass
+    said = (
+        "the Needle",
+        "nothing",
+        "a NEEDLE\0",
+        "\0needle",
+        "漢字 nEEdle",
+        "a \u212aey, ma\ufb00s",
+        "a key",
+    )
+    add(db, small, *[draft("user", text) for text in said])
+    scope = Scope({small: path_of(db, small).leaf})
+
+    def found(needle: str, case: bool) -> tuple[list[int | None], int]:
+        with sizes(small=0, head=0, worthwhile=1, sifted=100):
+            page = scan(
+                db, scope, Wanted(literal(needle, case_sensitive=case), newest_first=False), 9, None, 60
+            )
+        return [hit.seq for hit in page.found], page.rows
+
+    assert found("needle", case=False) == ([1, 3, 4, 5], 5)
+    assert found("Needle", case=True)[0] == [1]
+    assert found("key", case=False)[0] == [6, 7]
+    assert found("MAFFS", case=False)[0] == [6]
 
 
 def test_rows_not_yet_indexed_are_read_and_found(db: apsw.Connection) -> None:

@@ -8,7 +8,8 @@ changed. Functions take a connection and never begin or commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Literal
 
 import apsw
@@ -47,16 +48,21 @@ def frontier(
     db: apsw.Connection, session: SessionId, path: Path, upto: Seq, most: int | None = None
 ) -> list[Node]:
     """The frontier at the covered end at or before `upto`, oldest node first; its newest `most` nodes."""
-    nodes: list[Node] = []
-    end = covered_end(db, session, path, upto)
-    while end > 0 and len(nodes) != most:
-        row = next(db.execute(_ENDING_AT, (session, end)), None)
-        if row is None:
-            break
-        nodes.append(Node(*row))
-        end = path.before(nodes[-1].first)
+    nodes = list(islice(frontier_back(db, session, path, upto), most))
     nodes.reverse()
     return nodes
+
+
+def frontier_back(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Iterator[Node]:
+    """The same, newest node first; reads only as far as it is consumed."""
+    end = covered_end(db, session, path, upto)
+    while end > 0:
+        row = next(db.execute(_ENDING_AT, (session, end)), None)
+        if row is None:
+            return
+        node = Node(*row)
+        yield node
+        end = path.before(node.first)
 
 
 def leaf_from(db: apsw.Connection, session: SessionId, path: Path, first: Seq) -> Node | None:

@@ -27,9 +27,13 @@ SMALL_ROWS = 1000
 SMALL_NODES = 100
 HEAD_ROWS = 48
 """Read before the index is asked."""
-HEAD_SUMMARIES = 16
+HEAD_SUMMARIES = 4
 WORTHWHILE = 8
 """Where the index names more than one of so many, reading all of them is no slower."""
+SIFTED_ROWS = 4000
+SIFTED_SHARE = 32
+"""Up to so many rows of one session, where the store has so many times as many texts, SQLite looks through
+faster than the index names them: it would look through the whole store for one more."""
 _BEYOND = 2**62
 
 
@@ -98,6 +102,12 @@ _BY_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
 _BY_NUMBER = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
     WHERE row.session = ? AND row.seq BETWEEN ? AND ? ORDER BY row.seq {{direction}}"""
 
+# lower() folds ASCII only, so a text with other characters always passes; length() ends at a NUL.
+_SIFTED = _BY_NUMBER.replace(
+    "ORDER BY",
+    "AND (octet_length(text.body) <> length(text.body) OR instr(lower(text.body), ?)) ORDER BY",
+)
+
 _OF_TEXT = f"SELECT {_ROW} FROM row WHERE row.text = ? ORDER BY row.session {{direction}}"
 
 _SIZES = """SELECT coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
@@ -135,6 +145,10 @@ def rows(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span)
     if clue is None:
         yield from stream.read(span)
         return
+    sieve = stream.sieve(required, upto)
+    if sieve is not None:
+        yield from stream.read(span, sieve)
+        return
     known = Span(span.low, min(span.high, upto), span.newest_first)
     unknown = Span(max(span.low, upto + 1), span.high, span.newest_first)
     if span.newest_first:
@@ -161,10 +175,16 @@ class _Rows:
         else:
             self.count = sum(part.high - part.low + 1 for part in scope.rows)
 
-    def read(self, span: Span) -> Iterator[Candidate]:
-        """All of them, one after the other."""
+    def sieve(self, required: Sequence[str], texts: int) -> str | None:
+        """The piece by which SQLite should sift them, where that is faster than an index of so many texts."""
+        few = self.count <= min(SIFTED_ROWS, texts // SIFTED_SHARE)
+        pieces = [piece for piece in required if piece.isascii() and "\0" not in piece]
+        return max(pieces, key=len) if few and pieces and len(self._scope.sessions) == 1 else None
+
+    def read(self, span: Span, sieve: str | None = None) -> Iterator[Candidate]:
+        """All of them, one after the other; of one session those that a sieve of ASCII lets through."""
         if len(self._scope.sessions) == 1:
-            return self._read_session(next(iter(self._scope.sessions)), span)
+            return self._read_session(next(iter(self._scope.sessions)), span, sieve)
         return self.read_texts(span)
 
     def read_texts(self, span: Span) -> Iterator[Candidate]:
@@ -208,13 +228,14 @@ class _Rows:
             for row in found:
                 yield _row((*row, body))
 
-    def _read_session(self, session: SessionId, span: Span) -> Iterator[Candidate]:
+    def _read_session(self, session: SessionId, span: Span, sieve: str | None) -> Iterator[Candidate]:
         """Within a session texts rise with the numbers of their rows."""
         low, high = _numbers(self._db, session, span)
         parts = [Segment(FIRST, Seq(_BEYOND))] if self._scope.rows is None else list(self._scope.rows)
-        query = span.ordered(_BY_NUMBER)
+        query, sought = span.ordered(_SIFTED if sieve else _BY_NUMBER), (sieve,) if sieve else ()
         for part in reversed(parts) if span.newest_first else parts:
-            for row in self._db.execute(query, (session, max(part.low, low), min(part.high, high))):
+            numbers = session, max(part.low, low), min(part.high, high)
+            for row in self._db.execute(query, (*numbers, *sought)):
                 if span.low <= row[0] <= span.high:
                     yield _row(row)
                 elif span.ends_before(row[0]):
@@ -273,7 +294,8 @@ class _Summaries:
     def look_up(self, clue: Clue, span: Span) -> Iterator[Candidate]:
         """Those that the index names, and those it does not know yet; all, if that is too many."""
         most = self.count // WORTHWHILE
-        numbers = index.named(self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=True, most=most)
+        # From the first one up: going down, the index would look on among the rows for one more.
+        numbers = index.named(self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=False, most=most)
         named = None if numbers is None else [number - SUMMARIES for number in islice(numbers, most + 1)]
         if named is None or len(named) > most:
             yield from self.read(span)

@@ -151,8 +151,8 @@ def list_nodes(
     if cursor is not None:
         first, depth_up, number = (int(value) for value in cursors.read(cursor, asked, int, int, int))
         after = Seq(first), depth_up, NodeId(number)
-    cover = Cover(db, session)
-    frontier = cover.frontier
+    path = Path(db, session.id, session.leaf)
+    frontier = dag.frontier(db, session.id, path, session.leaf)
     if frontier_only:
         chosen = [node for node in frontier if depth in (None, node.depth)]
         total = len(chosen)
@@ -164,7 +164,7 @@ def list_nodes(
     shown = found[:limit]
     return NodePage(
         session=session.key,
-        nodes=tuple(_node_line(db, session, cover.path, node, node.id in standing) for node in shown),
+        nodes=tuple(_node_line(db, session, path, node, node.id in standing) for node in shown),
         total=total,
         covered_end=f"e{frontier[-1].last}" if frontier else None,
         leaf=f"e{session.leaf}" if session.leaf else None,
@@ -218,7 +218,8 @@ def describe(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> 
 def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDescription:
     texts = dag.tiers(db, session.id, node.id)
     best = texts.get("rich", texts["primary"])
-    cover = Cover(db, session)
+    path = Path(db, session.id, session.leaf)
+    standing = dag.frontier_back(db, session.id, path, session.leaf)
     within = files.of_rows(db, session.id, Path(db, session.id, node.last).between(node.first, node.last))
     return NodeDescription(
         id=f"#{node.id}",
@@ -236,8 +237,8 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
             TierLine(tier.kind, tier.tokens, tier.level, tier.model, tier.cost.tokens, tier.cost.usd)
             for tier in texts.values()
         ),
-        frontier=node.id in {standing.id for standing in cover.frontier},
-        removed=node.last not in cover.path,
+        frontier=any(one.id == node.id for one in standing),
+        removed=node.last not in path,
         made_at=iso(node.made_at),
         text=best.text,
         files=tuple(map(_file_line, within[:FILES_LISTED])),

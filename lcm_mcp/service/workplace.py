@@ -14,7 +14,7 @@ from typing import cast
 import apsw
 
 from lcm_mcp.dag.model import Node
-from lcm_mcp.dag.store import find_node, frontier
+from lcm_mcp.dag.store import find_node, frontier_back
 from lcm_mcp.errors import InvalidArgument, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.ids import (
     Address,
@@ -181,17 +181,23 @@ def chain_of(db: apsw.Connection, session: Session, address: Address) -> Chain:
 
 
 class Cover:
-    """Which frontier node covers a row of a session, for labelling what is found."""
+    """Which frontier node covers a row of a session, for labelling what is found; read as far as asked."""
 
     def __init__(self, db: apsw.Connection, session: Session) -> None:
         self.path = Path(db, session.id, session.leaf)
-        self.frontier = frontier(db, session.id, self.path, session.leaf)
+        self._more = frontier_back(db, session.id, self.path, session.leaf)
+        self._known: list[Node] = []
 
     def node_of(self, seq: Seq) -> str | None:
         """The node's id, or None where the row is removed or not summarized yet."""
         if seq not in self.path:
             return None
-        for node in self.frontier:
+        while not self._known or self._known[-1].first > seq:
+            following = next(self._more, None)
+            if following is None:
+                break
+            self._known.append(following)
+        for node in self._known:
             if node.first <= seq <= node.last:
                 return f"#{node.id}"
         return None

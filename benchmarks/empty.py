@@ -1,0 +1,72 @@
+"""An MCP server of the SDK with one tool that does nothing: what any server costs, as a floor.
+
+`python -m benchmarks.empty` serves stdio; with `http` it serves /sse and /mcp on a free port, which it names
+on stderr as lcm-mcp does. Nothing of lcm_mcp is imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import anyio
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+
+NO_OP: Final = "nothing"
+Context = ServerRequestContext[dict[str, Any]]
+
+
+def empty_server() -> Server[dict[str, Any]]:
+    """The server; serving it is for who asks."""
+
+    async def listed(
+        _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        schema: dict[str, Any] = {"type": "object"}
+        return types.ListToolsResult(
+            tools=[types.Tool(name=NO_OP, description="Does nothing.", input_schema=schema)]
+        )
+
+    async def call(_context: Context, _params: types.CallToolRequestParams) -> types.CallToolResult:
+        return types.CallToolResult(content=[types.TextContent(text="done")])
+
+    return Server("empty", version="1", on_list_tools=listed, on_call_tool=call)
+
+
+async def _stdio() -> None:
+    from mcp.server.stdio import stdio_server
+
+    server = empty_server()
+    async with stdio_server() as (incoming, outgoing):
+        await server.run(incoming, outgoing, server.create_initialization_options())
+
+
+async def _http() -> None:
+    import uvicorn
+    from mcp.server.sse import SseServerTransport
+    from starlette.routing import Mount, Route
+    from starlette.types import Receive, Scope, Send
+
+    server = empty_server()
+    transport = SseServerTransport("/messages/")
+
+    class Stream:
+        async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+            async with transport.connect_sse(scope, receive, send) as (incoming, outgoing):
+                await server.run(incoming, outgoing, server.create_initialization_options())
+
+    app = server.streamable_http_app(
+        custom_starlette_routes=[Route("/sse", endpoint=Stream(), methods=["GET"])]
+    )
+    app.router.routes.append(Mount("/messages/", app=transport.handle_post_message))
+    config = uvicorn.Config(app, port=0, http="h11", ws="none", log_level="error", access_log=False)
+    listener = config.bind_socket()
+    sys.stderr.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
+    sys.stderr.flush()
+    await uvicorn.Server(config).serve(sockets=[listener])
+
+
+if __name__ == "__main__":
+    anyio.run(_http if sys.argv[1:] == ["http"] else _stdio)

@@ -1,0 +1,200 @@
+"""What the tools add to a call of a tool that does nothing, on every transport; cold start; memory.
+
+The no-op stands in a server of the SDK that has nothing else, in a process like ours, and is called in turns
+with the tool. Times are the client's, from the call to the answer. A cold start is from the start of the
+process to its answer to initialize. CPU stands beside the times, since a busy machine stretches those.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any, Final, Literal
+
+from mcp import Client, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp_types import CallToolResult
+
+from benchmarks.building import LEAF_TOKENS, Corpus
+from benchmarks.empty import NO_OP, empty_server
+from benchmarks.filling import serving
+from benchmarks.generating import IDENTIFIER, WHALE
+from benchmarks.table import Figure, Floor, Table
+from lcm_mcp.server import build_server
+
+Transport = Literal["memory", "stdio", "sse", "http"]
+TRANSPORTS: Final[tuple[Transport, ...]] = ("memory", "stdio", "sse", "http")
+MOST_ADDED_MS: Final = 1.0
+MOST_RESIDENT_MB: Final = 150.0
+_HELLO: Final = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "b", "version": "1"},
+}
+_EMPTY: Final = [sys.executable, "-m", "benchmarks.empty"]
+
+Call = tuple[str, str, Mapping[str, object], float | None]
+"""What a call is called, its tool, its arguments, and the most milliseconds it may add."""
+
+
+def calls(newest: str) -> Sequence[Call]:
+    everywhere = {"session": "*"}
+    return (
+        ("lcm_grep, rare", "lcm_grep", {"pattern": WHALE, **everywhere}, MOST_ADDED_MS),
+        ("lcm_grep, identifier", "lcm_grep", {"pattern": IDENTIFIER, **everywhere}, MOST_ADDED_MS),
+        ("lcm_grep, common", "lcm_grep", {"pattern": "the ", **everywhere}, MOST_ADDED_MS),
+        ("lcm_expand, a row", "lcm_expand", {"id": "e100", "session": newest}, MOST_ADDED_MS),
+        ("lcm_describe, a row", "lcm_describe", {"id": "e100", "session": newest}, MOST_ADDED_MS),
+        ("lcm_list", "lcm_list", {"session": newest, "limit": 10}, MOST_ADDED_MS),
+        ("lcm_sessions", "lcm_sessions", {"project": "*", "limit": 10}, MOST_ADDED_MS),
+    )
+
+
+async def round_trips(table: Table, corpus: Corpus, rounds: int) -> None:
+    """Each reading tool on each transport, in turns with the no-op."""
+    for transport in TRANSPORTS:
+        async with _ours(transport, corpus.db) as client, _empty(transport) as empty:
+            for name, tool, arguments, most in calls(corpus.newest):
+                made = _call(client, tool, arguments), _call(empty, NO_OP, {})
+                (ours, least), (cpu, least_cpu) = await _in_turns(rounds, *made)
+                added, floor = max(0.0, ours - least), Floor("a no-op's round trip", least)
+                table.add(Figure(f"{transport}: {name} adds", corpus.rows, added, "ms", floor, most))
+                if transport == "memory":  # server and client are this very process
+                    added, floor = max(0.0, cpu - least_cpu), Floor("a no-op's CPU", least_cpu)
+                    table.add(Figure(f"CPU: {name} adds", corpus.rows, added, "ms", floor, most))
+
+
+def cold_start(table: Table, corpus: Corpus, rounds: int) -> None:
+    """From nothing to an answer, beside an empty server of the SDK."""
+    commands = _command(corpus.db, stdio=True), _EMPTY
+    taken: tuple[list[float], list[float]] = ([], [])
+    spent: tuple[list[float], list[float]] = ([], [])
+    for turn in range(rounds + 1):
+        for times, cpu, command in zip(taken, spent, commands, strict=True):
+            began, before = time.perf_counter(), _children_s()
+            _hello(command)
+            if turn:
+                times.append((time.perf_counter() - began) * 1000)
+                cpu.append((_children_s() - before) * 1000)
+    for name, (ours, least) in (("cold start", taken), ("cold start, CPU", spent)):
+        floor = Floor("empty server of the SDK", median(least), 1.15)
+        table.add(Figure(name, corpus.rows, median(ours), "ms", floor))
+
+
+async def memory(table: Table, corpus: Corpus, rounds: int) -> None:
+    """The most memory that a server over HTTP had, after every reading tool was called again and again."""
+    with _process(_command(corpus.db)) as (port, process):
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            for _ in range(rounds):
+                for _, tool, arguments, _ in calls(corpus.newest):
+                    await _call(client, tool, arguments)()
+        status = Path(f"/proc/{process.pid}/status")
+        if status.exists():
+            most = re.search(r"VmHWM:\s+(\d+) kB", status.read_text(encoding="utf-8"))
+            assert most is not None
+            table.add(
+                Figure("resident memory", corpus.rows, int(most[1]) / 1024, "MB", None, MOST_RESIDENT_MB)
+            )
+
+
+@asynccontextmanager
+async def _ours(transport: Transport, db: Path) -> AsyncGenerator[Client]:
+    if transport == "memory":
+        async with serving(db, LEAF_TOKENS) as service, Client(build_server(service)) as client:
+            yield client
+    else:
+        async with _connected(transport, _command(db, stdio=transport == "stdio")) as client:
+            yield client
+
+
+@asynccontextmanager
+async def _empty(transport: Transport) -> AsyncGenerator[Client]:
+    if transport == "memory":
+        async with Client(empty_server()) as client:
+            yield client
+    else:
+        async with _connected(transport, _EMPTY if transport == "stdio" else [*_EMPTY, "http"]) as client:
+            yield client
+
+
+@asynccontextmanager
+async def _connected(transport: Transport, command: Sequence[str]) -> AsyncGenerator[Client]:
+    if transport == "stdio":
+        program, *arguments = command
+        async with Client(StdioServerParameters(command=program, args=arguments)) as client:
+            yield client
+        return
+    with _process(command) as (port, _):
+        at = f"http://127.0.0.1:{port}"
+        async with Client(sse_client(f"{at}/sse") if transport == "sse" else f"{at}/mcp") as client:
+            yield client
+
+
+@contextmanager
+def _process(command: Sequence[str]) -> Generator[tuple[int, subprocess.Popen[str]]]:
+    """A server over HTTP, and the port that it names."""
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        try:
+            found = re.search(r"http://[\d.]+:(\d+)/mcp", process.stderr.readline())
+            assert found is not None
+            yield int(found[1]), process
+        finally:
+            process.kill()
+
+
+def _command(db: Path, *, stdio: bool = False) -> list[str]:
+    run = [sys.executable, "-m", "lcm_mcp", "--db", str(db), "serve"]
+    return run if stdio else [*run, "--transport", "http", "--port", "0"]
+
+
+def _hello(command: Sequence[str]) -> None:
+    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _HELLO}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(asked).encode() + b"\n")
+        process.stdin.flush()
+        assert b"serverInfo" in process.stdout.readline()
+        process.kill()
+
+
+def _call(client: Client, tool: str, arguments: Mapping[str, object]) -> Callable[[], Awaitable[None]]:
+    given: dict[str, Any] = dict(arguments)
+
+    async def call() -> None:
+        result = await client.call_tool(tool, given)
+        assert isinstance(result, CallToolResult)
+        assert not result.is_error
+
+    return call
+
+
+async def _in_turns(
+    rounds: int, *calls: Callable[[], Awaitable[None]]
+) -> tuple[Sequence[float], Sequence[float]]:
+    """Median milliseconds of each call, by the clock and of our CPU, after one round unmeasured."""
+    taken: list[list[float]] = [[] for _ in calls]
+    spent: list[list[float]] = [[] for _ in calls]
+    for turn in range(rounds + 1):
+        for times, cpu, call in zip(taken, spent, calls, strict=True):
+            began, before = time.perf_counter(), time.process_time()
+            await call()
+            if turn:
+                times.append((time.perf_counter() - began) * 1000)
+                cpu.append((time.process_time() - before) * 1000)
+    return [median(times) for times in taken], [median(cpu) for cpu in spent]
+
+
+def _children_s() -> float:
+    """CPU seconds of the processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
