@@ -22,8 +22,9 @@ crash: $(VENV)/.installed-dev
 conformance: $(VENV)/.installed
 	$(BIN)/python tests/conformance.py $(VENV)/conformance
 
-# Preparing a request in sessions of ten thousand to a million rows.
+# Stores of ten thousand to a million rows beside their floors, then requests in sessions as long as that.
 bench: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.store --json benchmarks.json
 	$(BIN)/python -m benchmarks.prepare
 
 # What a provider's cache would keep of real sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.

@@ -1,7 +1,8 @@
 """All figures of a store, beside floors and limits, at ten thousand, a hundred thousand and a million rows.
 
 `python -m benchmarks.store [--rows N …] [--part P …] [--folder F] [--json FILE]` makes the stores in a
-folder that is removed in the end, or takes those kept in F, and prints one table. A figure that misses its limit has a !.
+folder that is removed in the end, or takes those kept in F, and prints one table. A figure that misses its
+limit has a !.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from benchmarks.conversations import read_conversations
 from benchmarks.filling import KEY, cut, fill, serving
 from benchmarks.prepare import STRATEGIES
 from benchmarks.replay import SYSTEM, Ledger, Request
+from benchmarks.table import Figure, Floor, Table
 from lcm_mcp.service.requests import PrepareQuery
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -70,6 +71,42 @@ def test_the_prepare_benchmark_compares_every_length_with_the_first(tmp_path: Pa
     assert all(float(figure) > 0 for row in rows for figure in row[2:])
     assert [row[3] for row in rows if row[1] == "2,000"] == ["1.00", "1.00"]
     assert "plain INSERT" in printed
+
+
+def test_the_store_benchmark_sets_every_figure_beside_its_floor_and_keeps_them(tmp_path: Path) -> None:
+    kept = tmp_path / "figures.json"
+    sizes = ("--rows", "4000", "--rows", "2000", "--part", "search", "--part", "requests")
+    printed = run("benchmarks.store", *sizes, "--rounds", "2", "--json", str(kept), data=tmp_path)
+    figures = json.loads(kept.read_text(encoding="utf-8"))
+    names = {figure["name"] for figure in figures}
+    searched = {
+        "grep: rare",
+        "grep: common",
+        "grep: CJK 1",
+        "grep: CJK 2",
+        "grep: CJK 4",
+        "grep: punctuation",
+    }
+    assert searched | {"append of a row, median", "prepare: spliced", "list: 20 nodes"} <= names
+    assert all(figure["name"] in printed and figure["value"] > 0 for figure in figures)
+    for figure in figures:
+        floor = figure["floor"]
+        if floor is not None:
+            assert figure["ratio"] == pytest.approx(figure["value"] / floor["value"])
+        if floor is not None and floor["limit"] is not None:
+            assert figure["held"] == (figure["ratio"] <= floor["limit"])
+    (import_,) = {figure["exponent"] for figure in figures if figure["name"].startswith("import: a row read")}
+    assert isinstance(import_, float)
+
+
+def test_an_exponent_is_the_slope_over_the_sizes() -> None:
+    table = Table()
+    table.add(*[Figure("square", rows, rows**2 * 7, "ms") for rows in (10, 100, 1000)])
+    table.add(*[Figure("constant", rows, 3, "ms", Floor("none", 2, 1.5)) for rows in (10, 1000)])
+    table.add(Figure("alone", 10, 3, "ms", Floor("none", 3, 0.9)))
+    slopes = {figure.name: table.exponent(figure) for figure in table.figures}
+    assert slopes == {"square": pytest.approx(2), "constant": pytest.approx(0), "alone": None}
+    assert [figure.held for figure in table.figures] == [None, None, None, True, True, False]
 
 
 def test_a_path_without_a_long_enough_session_is_named(tmp_path: Path) -> None:
