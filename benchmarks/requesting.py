@@ -89,7 +89,7 @@ async def prepare_figures(table: Table, corpus: Corpus, rounds: int) -> None:
             spliced.append(taken)
             sent.append(size)
             _, _, held = await request(number, have=held)
-        cut, cut_size, _ = await request(rounds, have=held, compact="force")
+        cut, cut_size, _ = await request(rounds, have=held, compact="force", strategy="rolling")
     rows = corpus.rows
     table.add(
         Figure("prepare: the first page in full", rows, median(plain), "ms"),
