@@ -268,9 +268,9 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _FOLLOWED,
     _BRANCHES,
     _SPENDING,
-    _FILES,
     _KEEPING,
     _SUPERSEDED,
+    _FILES,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
