@@ -55,7 +55,7 @@ async def mend(work: Workplace, diagnosis: Diagnosis) -> Sequence[str]:
     # The index first: forgetting a text asks it.
     if await _is_index_false(work):
         await work.store.write(index.reset)
-        await feed_all(work.store)
+        await feed_all(work.store, work.settings.large_file_chars)
         done.append("The search index was made anew.")
     said = [await work.store.write(step) for step in _STEPS]
     return [*done, *(each for each in said if each is not None)]
