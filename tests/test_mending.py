@@ -132,7 +132,8 @@ FAULTS: dict[str, tuple[str, Plant]] = {
         sql(
             """INSERT INTO node SELECT session, 500, depth, first, last, rows, source_tokens, made_at, anchor
                 FROM node WHERE session = 1 AND id = 1""",
-            """INSERT INTO tier SELECT session, 500, kind, text, tokens, level, model
+            """INSERT INTO tier(session, node, kind, text, tokens, level, model)
+                SELECT session, 500, kind, text, tokens, level, model
                 FROM tier WHERE session = 1 AND node = 1""",
             "UPDATE session SET next_node = 501 WHERE id = 1",
         ),
