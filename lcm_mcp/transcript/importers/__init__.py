@@ -31,7 +31,7 @@ from lcm_mcp.transcript.importers import (
 )
 from lcm_mcp.transcript.importers.compressed import is_compressed, open_transcript
 from lcm_mcp.transcript.importers.databases import SIGNATURE, tables_of
-from lcm_mcp.transcript.importers.documents import ZIP, sample
+from lcm_mcp.transcript.importers.documents import ELEMENTS, ZIP, is_complete, sample
 from lcm_mcp.transcript.importers.jsonl import Object, Readable, read_objects
 from lcm_mcp.transcript.importers.report import (
     Entry,
@@ -47,7 +47,7 @@ from lcm_mcp.transcript.importers.report import (
     Trouble,
     tally,
 )
-from lcm_mcp.transcript.importers.whole import BEFORE_TEXT, is_document, read_document
+from lcm_mcp.transcript.importers.whole import BEFORE_TEXT, is_document
 from lcm_mcp.transcript.model import Json
 
 __all__ = [
@@ -176,7 +176,7 @@ def detect(path: Path) -> str:
         objects = [] if _is_document(head) else [found.value for found in _first_objects(path)]
         name = _of_lines(objects)
         if name is None and len(objects) <= 1:
-            name = _of_document(path, head)
+            name = _of_document(path)
     except OSError as error:
         raise _unreadable(path, error) from error
     if name is None:
@@ -189,18 +189,18 @@ def _of_lines(objects: list[Block]) -> str | None:
     return next(marks, None)
 
 
-def _of_document(path: Path, head: bytes) -> str | None:
-    """The format of a file that is one JSON document, or an archive of such."""
-    if is_document(head):
-        document = read_document(path)
-        for known in FORMATS.values():
-            if known.is_document is not None and known.is_document(document):
-                return known.name
+def _of_document(path: Path) -> str | None:
+    """The format of a file that is one JSON document, or an archive of such, by a sample of it."""
     outline = sample(path)
     if outline is None:
         return None
-    marks = ((known.name, known.is_export) for known in FORMATS.values())
-    return next((name for name, mark in marks if mark is not None and mark(outline)), None)
+    document = outline[ELEMENTS] if list(outline) == [ELEMENTS] else outline
+    for known in FORMATS.values():
+        if known.is_document is not None and known.is_document(document) and is_complete(path):
+            return known.name
+        if known.is_export is not None and known.is_export(outline):
+            return known.name
+    return None
 
 
 def _detect_database(path: Path) -> str:

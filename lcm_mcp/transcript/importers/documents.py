@@ -144,10 +144,18 @@ def sample(path: Path) -> Block | None:
                 found[name] = [first.value] if isinstance(first, Object) else []
             else:
                 small = span.end - span.begin <= _SAMPLED_BYTES
-                value = document.parsed(span) if small else None
-                found[name] = value.value if isinstance(value, Object) else {}
+                found[name] = document.value(span) if small else {}
         return found
     return None
+
+
+def is_complete(path: Path) -> bool:
+    """Whether the first document of a file does not break off. Raises OSError."""
+    for document in documents(path):
+        with suppress(Broken):
+            _end_of_value(document.data, document.begin)
+            return True
+    return False
 
 
 def _mapped(file: IO[bytes]) -> Iterator[Document]:

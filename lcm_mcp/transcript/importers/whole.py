@@ -13,7 +13,6 @@ from pathlib import Path
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.importers.jsonl import MAX_LINE_BYTES, BadLine, LineEnd, Object, read_lines
-from lcm_mcp.transcript.model import Json
 
 BEFORE_TEXT = b"\xef\xbb\xbf \t\r\n"
 # Over several lines, or an array of objects: its inner lines may look like records.
@@ -24,12 +23,6 @@ _WRAPPED = "document"
 def is_document(head: bytes) -> bool:
     """Whether a file that begins so is one JSON document, not JSON lines."""
     return _DOCUMENT.match(head.lstrip(BEFORE_TEXT)) is not None
-
-
-def read_document(path: Path) -> Json:
-    """What a file holds as one document, None where it cannot be read as one. Raises OSError."""
-    found = document_object(path)
-    return found.value[_WRAPPED] if isinstance(found, Object) else None
 
 
 def document_object(path: Path) -> Object | BadLine:
