@@ -151,7 +151,9 @@ def _check_new_leaves(world: World, nodes: list[NodeLine]) -> None:
 async def _read_everything(world: World) -> None:
     service, rows = world.service, world.ledger.rows
     await service.sessions()
-    assert (await service.doctor()).healthy
+    # A process that died in a pass leaves a lease, which doctor tells and which ends by itself.
+    faults = [check for check in (await service.doctor()).checks if not check.ok and check.name != "leases"]
+    assert faults == []
     for pattern in ("found", "写", "[lcm:"):
         await service.grep(GrepQuery(pattern, session=KEY))
     if rows:
