@@ -10,10 +10,8 @@ Items have no ids of their own: an entry is known by its line.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.entries import read_instant
@@ -21,6 +19,7 @@ from lcm_mcp.transcript.importers import codex_items
 from lcm_mcp.transcript.importers.codex_items import item_draft, prompt_of
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.importers.fields import (
+    Remembering,
     first_text,
     follow_lines,
     kind_of,
@@ -42,7 +41,7 @@ from lcm_mcp.transcript.importers.report import (
     TakenBack,
     without_marks,
 )
-from lcm_mcp.transcript.model import BEGINNING, Draft, Json, JsonObject, Reasoning, ToolCall
+from lcm_mcp.transcript.model import BEGINNING, Draft, Json, Reasoning, ToolCall
 
 _RECORDS = frozenset(("session_meta", "response_item", "event_msg", "turn_context", "compacted"))
 # Turns of more than this many lie too far back to be taken back.
@@ -79,7 +78,7 @@ def is_line(value: Block) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Reading(Remembering):
     """What has to be remembered of earlier lines.
 
     own is the session's id in its file. last is the newest row, under the row that the next one hangs under,
@@ -87,6 +86,8 @@ class _Reading:
     line, twin one that stood in a note alone; mute means the last row was reasoning that cannot be read.
     replayed: up to when (milliseconds) turns are the parent's, None where lines are the session's own.
     """
+
+    remembered = _REMEMBERED
 
     path: Path
     wanted_key: str | None
@@ -104,15 +105,6 @@ class _Reading:
     replayed: int | None = None
     spawning: dict[str, str] = field(default_factory=dict[str, str])
     spoken: bool = False
-
-    def memory(self) -> dict[str, Json]:
-        """All of it but what a reading begins with."""
-        return {name: deepcopy(cast("Json", getattr(self, name))) for name in _REMEMBERED}
-
-    def remember(self, memory: JsonObject) -> None:
-        """Go on from what another reading of the same file remembered."""
-        for name in _REMEMBERED & memory.keys():
-            setattr(self, name, memory[name])
 
     def events(self, found: Object) -> Iterator[Event]:
         """What a line means; lines of old rollouts are the items themselves."""

@@ -7,9 +7,10 @@ No format is known here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from copy import deepcopy
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol, cast
 
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers.compressed import open_transcript
@@ -27,6 +28,22 @@ class LineReading(Protocol):
     def memory(self) -> dict[str, Json]: ...
 
     def events(self, found: Object) -> Iterator[Event]: ...
+
+
+class Remembering:
+    """A reading whose memory is some of its fields, by name: those of JSON that it does not begin with."""
+
+    __slots__ = ()
+    remembered: ClassVar[frozenset[str]]
+
+    def memory(self) -> dict[str, Json]:
+        """All of it but what a reading begins with."""
+        return {name: deepcopy(cast("Json", getattr(self, name))) for name in self.remembered}
+
+    def remember(self, memory: JsonObject) -> None:
+        """Go on from what another reading of the same file remembered."""
+        for name in self.remembered & memory.keys():
+            setattr(self, name, memory[name])
 
 
 def follow_lines(reading: LineReading, file: Readable, place: Place) -> Iterator[Event | Mark]:

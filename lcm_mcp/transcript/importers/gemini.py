@@ -10,15 +10,14 @@ are no messages and not stored.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
-from typing import cast
 
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.importers.fields import (
+    Remembering,
     first_objects,
     follow_lines,
     kind_of,
@@ -44,7 +43,7 @@ from lcm_mcp.transcript.importers.report import (
 )
 from lcm_mcp.transcript.importers.whole import document_object
 from lcm_mcp.transcript.importers.whole import is_document as begins_document
-from lcm_mcp.transcript.model import BEGINNING, Draft, Json, JsonObject
+from lcm_mcp.transcript.model import BEGINNING, Draft, Json
 
 NOTES = frozenset(("info", "warning", "error"))
 _HEAD_BYTES = 4096
@@ -89,12 +88,14 @@ def is_document(document: Json) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Reading(Remembering):
     """What has to be remembered of earlier lines.
 
     order are the messages still there, each with its last entry; told the newest entries by what they said.
     last is the newest row of the path, under the row that the next one hangs under.
     """
+
+    remembered = _REMEMBERED
 
     path: Path
     wanted_key: str | None
@@ -107,15 +108,6 @@ class _Reading:
     order: list[list[str]] = field(default_factory=list[list[str]])
     told: dict[str, str] = field(default_factory=dict[str, str])
     spoken: bool = False
-
-    def memory(self) -> dict[str, Json]:
-        """All of it but what a reading begins with."""
-        return {name: deepcopy(cast("Json", getattr(self, name))) for name in _REMEMBERED}
-
-    def remember(self, memory: JsonObject) -> None:
-        """Go on from what another reading of the same file remembered."""
-        for name in _REMEMBERED & memory.keys():
-            setattr(self, name, memory[name])
 
     def events(self, found: Object) -> Iterator[Event]:
         value = found.value

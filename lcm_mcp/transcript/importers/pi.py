@@ -10,15 +10,14 @@ state, a result's details) is not stored. The first version has no ids: an entry
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
 
 from lcm_mcp.transcript.blocks import Block, parse_content, parse_result_content
 from lcm_mcp.transcript.entries import read_instant
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.importers.fields import (
+    Remembering,
     first_objects,
     first_text,
     follow_lines,
@@ -45,7 +44,6 @@ from lcm_mcp.transcript.model import (
     BEGINNING,
     Draft,
     Json,
-    JsonObject,
     Opaque,
     Part,
     Role,
@@ -89,11 +87,13 @@ def is_line(value: Block) -> bool:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _Reading(Remembering):
     """What has to be remembered of earlier lines.
 
     last is the newest row of the path; beside has, for lines that are no row of a path, the row above them.
     """
+
+    remembered = _REMEMBERED
 
     path: Path
     wanted_key: str | None
@@ -103,15 +103,6 @@ class _Reading:
     last: str | None = None
     beside: dict[str, str] = field(default_factory=dict[str, str])
     spoken: bool = False
-
-    def memory(self) -> dict[str, Json]:
-        """All of it but what a reading begins with."""
-        return {name: deepcopy(cast("Json", getattr(self, name))) for name in _REMEMBERED}
-
-    def remember(self, memory: JsonObject) -> None:
-        """Go on from what another reading of the same file remembered."""
-        for name in _REMEMBERED & memory.keys():
-            setattr(self, name, memory[name])
 
     def events(self, found: Object) -> Iterator[Event]:
         value, kind = found.value, kind_of(found.value)
