@@ -303,6 +303,7 @@ def test_no_search_sorts_what_it_reads(db: apsw.Connection, newest_first: bool) 
         and "VIRTUAL TABLE" not in plan
         and "json" not in plan
         and "gram_state" not in plan
+        and "LIMIT ?)" not in plan  # a count that ends where it is enough
         and "INDEX" not in plan
     ] == []
 

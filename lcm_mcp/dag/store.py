@@ -25,10 +25,15 @@ _NODE = """SELECT node.id, node.depth, node.first, node.last, node.rows, node.so
     FROM node CROSS JOIN tier
     ON tier.session = node.session AND tier.node = node.id AND tier.kind = 'primary' """
 # CROSS keeps the nodes outside: starting from the tiers would read every one of the session.
-_ENDING_AT = (
-    _NODE.replace("FROM node ", "FROM node INDEXED BY node_by_last ")
-    + """WHERE node.session = ? AND node.last = ?
-    ORDER BY node.first, node.depth DESC, node.id DESC LIMIT 1"""
+_LONGEST = """SELECT id FROM node AS longest INDEXED BY node_by_last WHERE session = ?1 AND last = {last}
+    ORDER BY first, depth DESC, id DESC LIMIT 1"""
+# A recursion without an order gives each step as it is made, so who stops reading stops the walk.
+_FRONTIER_BACK = (
+    f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="?2")})
+        UNION ALL SELECT ({_LONGEST.format(last="row.prev")}) FROM back
+        CROSS JOIN node ON node.session = ?1 AND node.id = back.id
+        CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """
+    + _NODE.replace("FROM node ", "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id ")
 )
 
 
@@ -56,13 +61,9 @@ def frontier(
 def frontier_back(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Iterator[Node]:
     """The same, newest node first; reads only as far as it is consumed."""
     end = covered_end(db, session, path, upto)
-    while end > 0:
-        row = next(db.execute(_ENDING_AT, (session, end)), None)
-        if row is None:
-            return
-        node = Node(*row)
-        yield node
-        end = path.before(node.first)
+    if end > 0:
+        for row in db.execute(_FRONTIER_BACK, (session, end)):
+            yield Node(*row)
 
 
 def leaf_from(db: apsw.Connection, session: SessionId, path: Path, first: Seq) -> Node | None:

@@ -21,7 +21,14 @@ MOST_SLICES = 64
 SUMMARIES = 1 << 40
 """Added to the id of a summary's text: rows and summaries stand apart, each in the order of their ids."""
 MOST_GRAMS = 16
-"""Trigrams asked for at once, spread evenly over the needle: more of them rule out hardly anything."""
+"""Trigrams asked for at once, or looked at to find a rare one: more of them rule out hardly anything."""
+RARE_TEXTS = 256
+"""A trigram of fewer texts is rare; in a large store, one of fewer than one of COMMON_SHARE texts."""
+COMMON_SHARE = 1024
+FEW_TEXTS = 32
+"""A trigram of no more texts than this is enough by itself."""
+_FREQUENT = frozenset(" etaoinsrhldcu")
+"""The characters that make up most of what people write; a trigram without them is likely to be rare."""
 _GRAM = 3
 _END = "\x1a\x1a"
 """Behind every text, so that its last characters begin trigrams like all others."""
@@ -40,6 +47,8 @@ _EXISTS = "SELECT EXISTS(SELECT 1 FROM text WHERE id = ?)"
 
 _MATCHING = """SELECT rowid FROM gram WHERE gram MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY rowid {direction}"""
+
+_TEXTS_OF = "SELECT count(*) FROM (SELECT 1 FROM gram_instance WHERE term = ? LIMIT ?)"
 
 _STARTING = "SELECT DISTINCT doc FROM gram_instance WHERE term BETWEEN ? AND ?"
 
@@ -163,7 +172,26 @@ def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
     if not wanted:
         return None
     grams = [piece[at : at + _GRAM] for piece in wanted for at in range(len(piece) - _GRAM + 1)]
-    return Clue(" AND ".join(map(_quoted, _spread(grams))), "" if grams else max(wanted, key=len))
+    asked = _rare(db, grams) or _spread(grams)
+    return Clue(" AND ".join(map(_quoted, asked)), "" if grams else max(wanted, key=len))
+
+
+def _rare(db: apsw.Connection, grams: Sequence[str]) -> Sequence[str]:
+    """Trigrams of few texts among these; none where all that are looked at are common.
+
+    MATCH goes through all the texts of each trigram it is asked for, so a rare one answers many times faster
+    without the common ones, and leaves hardly more texts to be read.
+    """
+    likely = sorted(_spread(grams, 4 * MOST_GRAMS), key=lambda gram: sum(map(_FREQUENT.__contains__, gram)))
+    most = max(RARE_TEXTS, indexed_upto(db) // COMMON_SHARE)
+    rare: list[str] = []
+    for gram in likely[:MOST_GRAMS]:
+        texts: int = db.execute(_TEXTS_OF, (gram, most)).get
+        if texts <= FEW_TEXTS:
+            return [gram]
+        if texts < most:
+            rare.append(gram)
+    return rare
 
 
 def named(
@@ -203,12 +231,10 @@ def _is_folded_alike(db: apsw.Connection, piece: str) -> bool:
     return all(unicodedata.ucd_3_2_0.category(character) != "Cn" for character in piece)
 
 
-def _spread(grams: Sequence[str]) -> Sequence[str]:
+def _spread(grams: Sequence[str], most: int = MOST_GRAMS) -> Sequence[str]:
     distinct = list(dict.fromkeys(grams))
-    step = max(1.0, (len(distinct) - 1) / (MOST_GRAMS - 1))
-    return list(
-        dict.fromkeys(distinct[round(index * step)] for index in range(min(MOST_GRAMS, len(distinct))))
-    )
+    step = max(1.0, (len(distinct) - 1) / (most - 1))
+    return list(dict.fromkeys(distinct[round(index * step)] for index in range(min(most, len(distinct)))))
 
 
 def _quoted(gram: str) -> str:

@@ -18,7 +18,7 @@ import apsw
 from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.search import streams
 from lcm_mcp.search.match import Matcher, Place
-from lcm_mcp.search.streams import Candidate, Position, Scope, Span
+from lcm_mcp.search.streams import Candidate, Position, Scope, Sought, Span
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import Path
 
@@ -161,12 +161,12 @@ def _candidates(
     span = Span(newest_first=newest)
     if after is not None:
         span = replace(span, high=after.anchor) if newest else replace(span, low=after.anchor)
-    required = wanted.matcher.required
+    sought = Sought(db, wanted.matcher.required)
     parts: list[Iterator[Candidate]] = []
     if wanted.rows:
-        parts.append(streams.rows(db, scope, required, span))
+        parts.append(streams.rows(db, scope, sought, span))
     if wanted.summaries and wanted.role is None:
-        parts.append(streams.summaries(db, scope, required, span))
+        parts.append(streams.summaries(db, scope, sought, span))
     for candidate in heapq.merge(*parts, key=_position, reverse=newest):
         # The span takes in the text that the last page ended at, and a row shares it with its summaries.
         if after is None or _beyond(candidate.position, after, newest):

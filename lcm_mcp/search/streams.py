@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import islice
 from typing import NamedTuple
 
@@ -108,7 +109,10 @@ _SIFTED = _BY_NUMBER.replace(
     "AND (octet_length(text.body) <> length(text.body) OR instr(lower(text.body), ?)) ORDER BY",
 )
 
-_OF_TEXT = f"SELECT {_ROW} FROM row WHERE row.text = ? ORDER BY row.session {{direction}}"
+_OF_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
+    WHERE row.text = ? ORDER BY row.session {{direction}}"""
+
+_HEAD_END = "SELECT text FROM row WHERE text BETWEEN ? AND ? ORDER BY text {direction} LIMIT 1 OFFSET ?"
 
 _SIZES = """SELECT coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
     FROM session WHERE id IN (SELECT value FROM json_each(?))"""
@@ -137,15 +141,26 @@ _RowTuple = tuple[int, int, int, Role, int, int, str]
 _NodeTuple = tuple[int, int, int, int, int]
 
 
-def rows(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span) -> Iterator[Candidate]:
-    """Rows in scope, those left out that cannot hold what is required."""
+class Sought:
+    """Casefolded pieces that a text must hold, and what to ask the index for them, told when it is asked."""
+
+    def __init__(self, db: apsw.Connection, required: Sequence[str]) -> None:
+        self._db = db
+        self.required = required
+
+    @cached_property
+    def clue(self) -> Clue | None:
+        return index.clue(self._db, self.required)
+
+
+def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
+    """Rows in scope, those left out that cannot hold what is sought."""
     stream = _Rows(db, scope, span.newest_first)
-    upto = index.indexed_upto(db)
-    clue = index.clue(db, required) if stream.count > SMALL_ROWS else None
-    if clue is None:
+    if stream.count <= SMALL_ROWS or not any(sought.required):
         yield from stream.read(span)
         return
-    sieve = stream.sieve(required, upto)
+    upto = index.indexed_upto(db)
+    sieve = stream.sieve(sought.required, upto)
     if sieve is not None:
         yield from stream.read(span, sieve)
         return
@@ -157,7 +172,7 @@ def rows(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span)
     for candidate in stream.head(known):
         rest = known.beyond(candidate.position.anchor)
         yield candidate
-    yield from stream.look_up(clue, rest)
+    yield from stream.look_up(sought.clue, rest)
     if not span.newest_first:
         yield from stream.read_texts(unknown)
 
@@ -199,14 +214,19 @@ class _Rows:
         """The first few of them; of several sessions, those among the store's first few."""
         if len(self._scope.sessions) == 1:
             return _first(self.read(span), HEAD_ROWS)
-        if span.newest_first:
-            return self.read_texts(replace(span, low=max(span.low, span.high - HEAD_ROWS + 1)))
-        return self.read_texts(replace(span, high=min(span.high, span.low + HEAD_ROWS - 1)))
+        text: int | None = self._db.execute(
+            span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)
+        ).get
+        if text is None:
+            return self.read_texts(span)
+        return self.read_texts(replace(span, **{"low" if span.newest_first else "high": text}))
 
-    def look_up(self, clue: Clue, span: Span) -> Iterator[Candidate]:
-        """Those that the index names; all, once it has named too many."""
+    def look_up(self, clue: Clue | None, span: Span) -> Iterator[Candidate]:
+        """Those that the index names; all, where it cannot help or once it has named too many."""
         left = self.count // WORTHWHILE
-        texts = index.named(self._db, clue, span.low, span.high, newest_first=self._newest_first, most=left)
+        texts = clue and index.named(
+            self._db, clue, span.low, span.high, newest_first=self._newest_first, most=left
+        )
         if texts is None:
             yield from self.read(span)
             return
@@ -218,15 +238,9 @@ class _Rows:
                 return
 
     def _of_text(self, text: int, span: Span) -> Iterator[Candidate]:
-        found = [
-            row
-            for row in self._db.execute(span.ordered(_OF_TEXT), (text,))
-            if row[1] in self._scope.sessions and self._holds(row[2])
-        ]
-        if found:
-            body: str = self._db.execute("SELECT body FROM text WHERE id = ?", (text,)).get
-            for row in found:
-                yield _row((*row, body))
+        for row in self._db.execute(span.ordered(_OF_TEXT), (text,)):
+            if row[1] in self._scope.sessions and self._holds(row[2]):
+                yield _row(row)
 
     def _read_session(self, session: SessionId, span: Span, sieve: str | None) -> Iterator[Candidate]:
         """Within a session texts rise with the numbers of their rows."""
@@ -252,18 +266,17 @@ def _row(row: _RowTuple) -> Candidate:
     return Candidate(Position(text, 0, session), text, role, speaker, at, Seq(seq), (body,))
 
 
-def summaries(db: apsw.Connection, scope: Scope, required: Sequence[str], span: Span) -> Iterator[Candidate]:
-    """Summaries in scope, each one candidate; those left out that cannot hold what is required."""
+def summaries(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
+    """Summaries in scope, each one candidate; those left out that cannot hold what is sought."""
     stream = _Summaries(db, scope, span.newest_first)
-    clue = index.clue(db, required) if stream.count > SMALL_NODES else None
-    if clue is None:
+    if stream.count <= SMALL_NODES or not any(sought.required):
         yield from stream.read(span)
         return
     rest = span
     for candidate in _first(stream.read(span), HEAD_SUMMARIES):
         rest = span.beyond(candidate.position.anchor)
         yield candidate
-    yield from stream.look_up(clue, rest)
+    yield from stream.look_up(sought.clue, rest)
 
 
 class _Summaries:
@@ -291,11 +304,13 @@ class _Summaries:
         session = next(iter(self._scope.sessions))
         return self._db.execute(span.ordered(_BY_LAST), (session, *_numbers(self._db, session, span)))
 
-    def look_up(self, clue: Clue, span: Span) -> Iterator[Candidate]:
+    def look_up(self, clue: Clue | None, span: Span) -> Iterator[Candidate]:
         """Those that the index names, and those it does not know yet; all, if that is too many."""
         most = self.count // WORTHWHILE
         # From the first one up: going down, the index would look on among the rows for one more.
-        numbers = index.named(self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=False, most=most)
+        numbers = clue and index.named(
+            self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=False, most=most
+        )
         named = None if numbers is None else [number - SUMMARIES for number in islice(numbers, most + 1)]
         if named is None or len(named) > most:
             yield from self.read(span)
