@@ -1,12 +1,14 @@
 """An MCP server of the SDK with one tool that does nothing: what any server costs, as a floor.
 
 `python -m benchmarks.empty` serves stdio; with `http` it serves /sse and /mcp on a free port, which it names
-on stderr as lcm-mcp does. Nothing of lcm_mcp is imported here.
+on stderr as lcm-mcp does. A server in this process may have tools beside it
+that give one answer each, whatever they are asked. Nothing of lcm_mcp is imported here.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any, Final
 
 import anyio
@@ -18,18 +20,28 @@ NO_OP: Final = "nothing"
 Context = ServerRequestContext[dict[str, Any]]
 
 
-def empty_server() -> Server[dict[str, Any]]:
+Canned = Mapping[str, tuple[types.Tool, types.CallToolResult]]
+"""Tools by name, and what each of them answers."""
+
+
+def empty_server(canned: Canned | None = None) -> Server[dict[str, Any]]:
     """The server; serving it is for who asks."""
+    known = canned or {}
 
     async def listed(
         _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         schema: dict[str, Any] = {"type": "object"}
         return types.ListToolsResult(
-            tools=[types.Tool(name=NO_OP, description="Does nothing.", input_schema=schema)]
+            tools=[
+                types.Tool(name=NO_OP, description="Does nothing.", input_schema=schema),
+                *(tool for tool, _ in known.values()),
+            ]
         )
 
-    async def call(_context: Context, _params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(_context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+        if params.name in known:
+            return known[params.name][1]
         return types.CallToolResult(content=[types.TextContent(text="done")])
 
     return Server("empty", version="1", on_list_tools=listed, on_call_tool=call)
@@ -63,6 +75,7 @@ async def _http() -> None:
     app.router.routes.append(Mount("/messages/", app=transport.handle_post_message))
     config = uvicorn.Config(app, port=0, http="h11", ws="none", log_level="error", access_log=False)
     listener = config.bind_socket()
+    listener.listen()
     sys.stderr.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
     sys.stderr.flush()
     await uvicorn.Server(config).serve(sockets=[listener])

@@ -15,7 +15,6 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -317,6 +316,8 @@ def _refuse_unknown(names: Iterable[str], allowed: Iterable[str], where: str) ->
         if name in _GROUPS:
             raise SettingsError(f"{name} in {where} is a group of settings and must hold a JSON object.")
         if name not in known:
+            from difflib import get_close_matches  # only a mistake needs it
+
             grouped = {form for group in _GROUPS for form in _in_group(group, name)}
             close = [key for key in known if key in grouped] or get_close_matches(name, known, 1, 0.75)
             meant = f" Did you mean {' or '.join(close)}?" if close else ""

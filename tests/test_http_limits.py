@@ -12,6 +12,8 @@ from connecting import answered, serving
 from knocking import in_pieces, knock, open_session, ping, session_of, stream
 from mcp import Client
 
+from lcm_mcp.server.http import listening
+
 LIMITS = "from lcm_mcp.server import limits\nlimits.{} = {}"
 
 
@@ -150,3 +152,13 @@ def test_what_clients_send_wrong_is_told_to_them_and_not_to_the_log(store_path: 
         assert running.wait(timeout=20) == 0
         assert running.stderr is not None
         assert running.stderr.read() == ""
+
+
+def test_the_second_part_of_an_answer_does_not_wait_until_the_first_is_acknowledged() -> None:
+    """Connections take the option over from the listener; a client that delays its nod does so for 40 ms."""
+    with (
+        listening("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()[:2]),
+        listener.accept()[0] as taken,
+    ):
+        assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

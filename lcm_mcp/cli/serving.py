@@ -59,9 +59,9 @@ def serve_command(
     if transport == "stdio":
         serve_stdio(call, toolset)
     else:
-        from lcm_mcp import server
+        from lcm_mcp.server import http
 
-        call.run(lambda service: server.serve_http(service, host, port, allowed_hosts, toolset))
+        call.run(lambda service: http.serve_http(service, host, port, allowed_hosts, toolset))
 
 
 def serve_stdio(call: Call, toolset: ToolsetName = "all") -> None:

@@ -28,12 +28,11 @@ _NODE = """SELECT node.id, node.depth, node.first, node.last, node.rows, node.so
 _LONGEST = """SELECT id FROM node AS longest INDEXED BY node_by_last WHERE session = ?1 AND last = {last}
     ORDER BY first, depth DESC, id DESC LIMIT 1"""
 # A recursion without an order gives each step as it is made, so who stops reading stops the walk.
-_FRONTIER_BACK = (
-    f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="?2")})
+_FRONTIER_BACK = f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="?2")})
         UNION ALL SELECT ({_LONGEST.format(last="row.prev")}) FROM back
         CROSS JOIN node ON node.session = ?1 AND node.id = back.id
-        CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """
-    + _NODE.replace("FROM node ", "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id ")
+        CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """ + _NODE.replace(
+    "FROM node ", "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id "
 )
 
 

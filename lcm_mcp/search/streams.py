@@ -214,9 +214,7 @@ class _Rows:
         """The first few of them; of several sessions, those among the store's first few."""
         if len(self._scope.sessions) == 1:
             return _first(self.read(span), HEAD_ROWS)
-        text: int | None = self._db.execute(
-            span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)
-        ).get
+        text: int | None = self._db.execute(span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)).get
         if text is None:
             return self.read_texts(span)
         return self.read_texts(replace(span, **{"low" if span.newest_first else "high": text}))

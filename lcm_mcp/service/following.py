@@ -138,15 +138,26 @@ async def _import_whole(work: Workplace, path: Path, name: str) -> SessionId | N
 
 
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
-    files, folders = await work.store.read(_in_scope, work, session, project)
-    if folders:
-        files = [*files, *await _new_files(work, folders)]
-    changed, behind = await anyio.to_thread.run_sync(_changed, files, time.monotonic() + LOOKING_S)
+    changed, behind, folders = await work.store.read(_look, work, session, project)
+    if folders and (found := await _new_files(work, folders)):
+        new, more_behind = await anyio.to_thread.run_sync(_changed, found, time.monotonic() + LOOKING_S)
+        changed, behind = [*changed, *new], [*behind, *more_behind]
     now.behind = {file.id for file in (*changed, *behind)}
     now.listed = True
     for file in changed:
         if await _take_in(work, now, file.id):
             now.behind.discard(file.id)
+
+
+def _look(
+    db: apsw.Connection, work: Workplace, session: str | None, project: str | None
+) -> tuple[list[Glance], list[Glance], list[Folder]]:
+    """The files in scope that have changed and those behind, see _changed, and the folders.
+
+    In one go: a read mostly finds nothing new, and should have cost nothing then.
+    """
+    files, folders = _in_scope(db, work, session, project)
+    return *_changed(files, time.monotonic() + LOOKING_S), folders
 
 
 def _in_scope(

@@ -18,8 +18,6 @@ import re
 from collections.abc import Callable
 from typing import assert_never, cast
 
-import imagesize  # pyright: ignore[reportMissingTypeStubs]  (it ships none)
-
 from lcm_mcp.transcript.model import (
     Image,
     Json,
@@ -100,6 +98,8 @@ def parse_tool_call(call: Json) -> ToolCall | Opaque:
 
 def image_from_bytes(media_type: str, data: bytes, extra: JsonObject | None = None) -> Image:
     """Describe an image by its raw bytes (never base64). Sides are None where the header tells none."""
+    import imagesize  # pyright: ignore[reportMissingTypeStubs]  (it ships none; it loads an XML parser)
+
     # Unreadable headers come back as -1, never as an exception.
     width, height = imagesize.get(io.BytesIO(data))  # pyright: ignore[reportUnknownMemberType]
     return Image(

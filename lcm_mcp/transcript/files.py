@@ -16,7 +16,6 @@ from dataclasses import replace
 import apsw
 
 from lcm_mcp.ids import FileId, Seq, SessionId
-from lcm_mcp.transcript.exploring import explore
 from lcm_mcp.transcript.model import File, Part, Row, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.naming import named_path
 from lcm_mcp.transcript.path import Segment
@@ -56,6 +55,8 @@ def keep(
     """Make the handles of a row that is stored, with its answers, by now."""
     if len(text) <= large_chars:
         return
+    from lcm_mcp.transcript.exploring import explore  # many patterns, which most servers never need
+
     for large in large_results(parts, large_chars):
         path = _path(db, session, seq, large)
         if path is None:
