@@ -22,11 +22,11 @@ SUMMARIES = 1 << 40
 """Added to the id of a summary's text: rows and summaries stand apart, each in the order of their ids."""
 MOST_GRAMS = 16
 """Trigrams asked for at once, or looked at to find a rare one: more of them rule out hardly anything."""
-RARE_TEXTS = 256
+RARE_TEXTS = 1024
 """A trigram of fewer texts is rare; in a large store, one of fewer than one of COMMON_SHARE texts."""
-COMMON_SHARE = 1024
+COMMON_SHARE = 256
 FEW_TEXTS = 32
-"""A trigram of no more texts than this is enough by itself."""
+"""Rare trigrams that likely have no more texts than this in common are enough."""
 _FREQUENT = frozenset(" etaoinsrhldcu")
 """The characters that make up most of what people write; a trigram without them is likely to be rare."""
 _GRAM = 3
@@ -48,7 +48,7 @@ _EXISTS = "SELECT EXISTS(SELECT 1 FROM text WHERE id = ?)"
 _MATCHING = """SELECT rowid FROM gram WHERE gram MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY rowid {direction}"""
 
-_TEXTS_OF = "SELECT count(*) FROM (SELECT 1 FROM gram_instance WHERE term = ? LIMIT ?)"
+_TEXTS_OF = "SELECT count(*) FROM (SELECT 1 FROM gram WHERE gram MATCH ? LIMIT ?)"
 
 _STARTING = "SELECT DISTINCT doc FROM gram_instance WHERE term BETWEEN ? AND ?"
 
@@ -183,14 +183,16 @@ def _rare(db: apsw.Connection, grams: Sequence[str]) -> Sequence[str]:
     without the common ones, and leaves hardly more texts to be read.
     """
     likely = sorted(_spread(grams, 4 * MOST_GRAMS), key=lambda gram: sum(map(_FREQUENT.__contains__, gram)))
-    most = max(RARE_TEXTS, indexed_upto(db) // COMMON_SHARE)
+    expected = every = float(max(1, indexed_upto(db)))
+    most = max(RARE_TEXTS, int(every) // COMMON_SHARE)
     rare: list[str] = []
     for gram in likely[:MOST_GRAMS]:
-        texts: int = db.execute(_TEXTS_OF, (gram, most)).get
-        if texts <= FEW_TEXTS:
-            return [gram]
+        texts: int = db.execute(_TEXTS_OF, (_quoted(gram), most)).get
         if texts < most:
             rare.append(gram)
+            expected *= texts / every
+        if expected <= FEW_TEXTS:
+            break
     return rare
 
 
