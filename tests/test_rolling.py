@@ -222,6 +222,19 @@ async def test_the_recap_quotes_the_last_three_user_rows_by_400_characters(store
         ]
 
 
+async def test_a_pinned_row_counts_among_the_last_three_though_it_is_quoted_as_a_pin(store_path: Path) -> None:
+    talk = turns(1, 9)
+    talk[12] = {**talk[12], "pin": True}
+    more = [said("user", "turn 10 asked", 100), said("assistant", "turn 10 answered", 1100)]
+    first, then = ["pinned e13", "quote e9", "quote e11"], ["pinned e13", "quote e15", "quote e17"]
+    async with using(store_path, Writer(), settings={"pinnedRowsPercent": 10}) as service:
+        for entries, labels in ((talk, first), (more, then)):
+            view = await ask(service, append=entries)
+            assert view.status == "compacted"
+            quotes = [block for block in blocks(view) if block.startswith(("[lcm:quote", "[lcm:pinned"))]
+            assert [block.partition(" user")[0].removeprefix("[lcm:") for block in quotes] == labels
+
+
 def picture() -> Entry:
     image: Block = {"type": "image", "media_type": "image/png", "data": PICTURES[1]}
     return entry("user", [text_block("Look at this."), image])
