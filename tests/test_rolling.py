@@ -222,7 +222,7 @@ async def test_the_recap_quotes_the_last_three_user_rows_by_400_characters(store
         ]
 
 
-async def test_a_pinned_row_counts_among_the_last_three_though_it_is_quoted_as_a_pin(store_path: Path) -> None:
+async def test_a_pinned_row_counts_among_the_last_three_though_shown_as_a_pin(store_path: Path) -> None:
     talk = turns(1, 9)
     talk[12] = {**talk[12], "pin": True}
     more = [said("user", "turn 10 asked", 100), said("assistant", "turn 10 answered", 1100)]
