@@ -99,6 +99,16 @@ async def import_file(store: str, file: str) -> None:
         say(outcome.report.rows_added, outcome.report.duplicates, len(outcome.report.conflicts))
 
 
+async def lead(store: str, folder: str, name: str) -> None:
+    """Live through one small life of a store after another, until killed."""
+    from living import live  # it takes its words from here
+
+    async with serving(Path(store)) as service:
+        wait_for_start()
+        for number in range(1000):
+            await live(service, Path(folder), f"{name}-{number}", say)
+
+
 async def scribble(file: str, name: str, how: str) -> None:
     """Write lines to a file in pieces until killed, after "append", "truncate", "rotate" or "rewrite"."""
     path = Path(file)
@@ -153,6 +163,7 @@ COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
     "compact": compact,
     "prepare": prepare,
     "import": import_file,
+    "lead": lead,
     "scribble": scribble,
     "open": open_all,
     "hold": hold,

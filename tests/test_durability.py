@@ -17,6 +17,7 @@ from subprocess import Popen
 import apsw
 import pytest
 from crashing import BATCH, conversation, entry_text
+from living import assert_kept
 from stores import (
     active_rows,
     assert_sound,
@@ -49,11 +50,13 @@ def start(*children: Popen[str]) -> None:
         tell(each, "go")
 
 
-def killed_at_random(process: Popen[str], chance: random.Random, most_lines: int) -> list[str]:
+def killed_at_random(
+    process: Popen[str], chance: random.Random, most_lines: int, most_s: float = 0.05
+) -> list[str]:
     """Kill a child somewhere on its way, and give what it had acknowledged."""
     start(process)
     lines = [told(process.stdout) for _ in range(chance.randrange(most_lines))]
-    time.sleep(chance.random() * 0.05)
+    time.sleep(chance.random() * most_s)
     process.kill()
     # Not communicate(): it would pass over lines that told() has read ahead.
     assert process.stdout is not None
@@ -149,6 +152,15 @@ async def test_kill_during_compaction_leaves_no_half_cut_and_no_lasting_lease(st
             # A killed pass leaves its lease, which ends by itself.
             assert all(check.ok for check in diagnosis.checks if check.name != "leases"), diagnosis.checks
     assert compacted > 0
+
+
+async def test_kill_during_anything_loses_nothing_promised(store_path: Path, tmp_path: Path) -> None:
+    """Append, index, cut, import, fork, rewind, redo, repair, backup, forget."""
+    chance, said = random.Random(12), list[str]()
+    for turn in range(ROUNDS):
+        with child("lead", store_path, tmp_path, f"r{turn}") as worker:
+            said += killed_at_random(worker, chance, 12, most_s=0.3)
+        await assert_kept(store_path, said)
 
 
 async def test_a_killed_process_loses_its_lease_and_a_living_one_keeps_it(store_path: Path) -> None:
