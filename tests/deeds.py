@@ -94,8 +94,45 @@ class Reopen:
     settings: Settings
 
 
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """Let the path end at the row so far back from the newest, round again."""
+
+    back: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Go on in a fork from the row so far back from the newest, round again."""
+
+    back: int
+    marker: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Redo:
+    """Make a node again; it counts round again."""
+
+    node: int
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Go on in one of the sessions that were left."""
+
+    session: int
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Forget one of them."""
+
+    session: int
+
+
 Plain = Append | AppendAgain | Import | Pin | Reopen
-Mortal = Append | Import | Pin | Prepare | Compact
+Move = Rewind | Fork | Redo | Turn | Forget
+Mortal = Append | Import | Pin | Prepare | Compact | Rewind | Fork | Redo | Forget
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +145,7 @@ class Crash:
     moment: Literal["before", "inside", "after"]
 
 
-Deed = Plain | Prepare | Compact | Crash
+Deed = Plain | Move | Prepare | Compact | Crash
 
 STRATEGIES: tuple[Strategy, ...] = ("rolling", "lcm", "none")
 strategies = st.sampled_from(STRATEGIES)
@@ -185,7 +222,15 @@ pins = st.builds(
     Pin, st.lists(st.integers(0, 60), min_size=1, max_size=3), st.sampled_from([False, False, True])
 )
 compacts = st.builds(Compact, st.one_of(st.none(), strategies))
+backs = st.one_of(st.integers(0, 6), st.integers(0, 200))
+rewinds = st.builds(Rewind, backs)
+forks = st.builds(Fork, st.one_of(st.just(0), backs), st.sampled_from([False, False, True]))
+redoes = st.builds(Redo, st.integers(0, 40))
+forgets = st.builds(Forget, st.integers(0, 2))
+turns = st.builds(Turn, st.integers(0, 2))
+moves: st.SearchStrategy[Move] = st.one_of(rewinds, rewinds, rewinds, forks, redoes, turns, forgets)
 mortals: st.SearchStrategy[Mortal] = st.one_of(appends, imports, pins, compacts, prepares(), prepares())
+moved: st.SearchStrategy[Mortal] = st.one_of(rewinds, forks, redoes, forgets, prepares())
 crashes = st.builds(
     Crash, mortals, st.integers(1, 12), st.sampled_from(["before", "inside", "inside", "after"])
 )
@@ -258,3 +303,12 @@ def swapping(draw: st.DrawFn) -> Settings:
     """Settings with a swap line of lcm's below its trigger."""
     room: Settings = {"lcm.tailPercent": 25, "lcm.summaryPercent": 10}
     return {**draw(all_settings()), **room, "lcm.swapPercent": draw(st.sampled_from([50, 60, 78]))}
+
+
+moving_crashes = st.builds(
+    Crash, moved, st.integers(1, 2), st.sampled_from(["before", "inside", "inside", "after"])
+)
+wanderings: st.SearchStrategy[Deed] = st.one_of(
+    prepares(), prepares(), imports, appends, compacts, pins, moves, moves, moves, moves, moving_crashes
+)
+"""A history that moves: what adds to it and asks for it, and as often what takes it elsewhere."""

@@ -245,11 +245,11 @@ def _pinned(entries: list[Entry], place: int | None) -> list[Entry]:
 batches = st.builds(_pinned, many_entries, st.sampled_from([None, None, None, 0, 1, 5]))
 
 
-def claude_line(number: int, made: Entry, *, summary: bool = False) -> str:
+def claude_line(name: str, made: Entry, *, summary: bool = False) -> str:
     """An entry as a line of a Claude Code file, which knows user and assistant only."""
     role = "assistant" if made["role"] == "assistant" else "user"
     message: Block = {"role": role, "content": made["content"]}
     if "message_id" in made:
         message["id"] = made["message_id"]
-    line: Block = {"type": role, "uuid": f"u{number}", "parentUuid": None, "message": message}
+    line: Block = {"type": role, "uuid": name, "parentUuid": None, "message": message}
     return json.dumps({**line, "isCompactSummary": True} if summary else line)

@@ -13,7 +13,7 @@ import anyio
 import apsw
 from asking import look
 from dying import NOBODY
-from world import KEY, World
+from world import World
 
 from lcm_mcp.service.background import Pass
 from lcm_mcp.service.passes import Compacted
@@ -50,7 +50,7 @@ async def follow(world: World) -> Compacted | None:
     it failed is told by the next request.
     """
     before = world.cut
-    session = await world.service.work.store.read(sessions.find_by_key, KEY)
+    session = await world.service.work.store.read(sessions.find_by_key, world.key)
     assert session is not None
     found = world.service.background.at_work(session.id)
     for summarizer in world.chain:
@@ -59,7 +59,7 @@ async def follow(world: World) -> Compacted | None:
     if found is None:
         return None
     await _until_stopped(world, found)
-    view = (await look(world.service, PrepareQuery(KEY)))["messages"]
+    view = (await look(world.service, PrepareQuery(world.key)))["messages"]
     if not found.ended.is_set():
         assert view.cut == before
         return None
@@ -70,7 +70,7 @@ async def follow(world: World) -> Compacted | None:
     failed = found.outcome.progress.failed is not None
     assert world.may_fail or not failed
     assert cut is None or not failed
-    world.failed_at = world.active[-1].seq if failed else None
+    world.tale.failed_at = world.active[-1].seq if failed else None
     return found.outcome
 
 

@@ -16,7 +16,7 @@ from hosting import follow, hold_back, hosting
 from ledger import Seen, weigh
 from quotebook import Quoting
 from viewbook import Limit, holds_fit, holds_lcm_limit, holds_rolling_limit, preamble_of, size_of
-from world import KEY, NOT_KEPT, Asked, Chosen, World
+from world import NOT_KEPT, Asked, Chosen, World
 
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.service.passes import Progress
@@ -48,7 +48,7 @@ async def prepare(world: World, deed: Prepare) -> None:
     world.tell(deed.entries)
     usage, known = world.count(deed.usage)
     named = _named(world, deed)
-    query = replace(_query(deed), usage=usage)
+    query = replace(_query(deed), session=world.key, usage=usage)
     before = _before(world, query, named.named)
     query = replace(query, window_tokens=_window(world, deed, before))
     folds = await _folds(world)
@@ -81,14 +81,14 @@ async def compact(world: World, deed: Compact) -> None:
     if (deed.strategy or world.strategy) == "none":
         before = await dump(world.service)
         with pytest.raises(InvalidArgument):
-            await world.service.compact(KEY, deed.strategy)
+            await world.service.compact(world.key, deed.strategy)
         await same(world.service, before)
         return
     world.choose(replace(world.chosen, strategy=deed.strategy or world.chosen.strategy))
-    query = PrepareQuery(KEY, compact="force")
+    query = PrepareQuery(world.key, compact="force")
     before = _before(world, query, world.chosen.named)
     folds, due = await _folds(world), _due(world, query, before)
-    seen = await world.service.compact(KEY, deed.strategy)
+    seen = await world.service.compact(world.key, deed.strategy)
     _remember(world, query, world.chosen.named, seen)
     await _judge(world, query, before, due, seen)
     if world.strategy == "rolling":
@@ -111,7 +111,6 @@ def _named(world: World, deed: Prepare) -> Chosen:
 
 def _query(deed: Prepare) -> PrepareQuery:
     return PrepareQuery(
-        session=KEY,
         append=deed.entries,
         strategy=deed.strategy,
         preamble_tokens=None if deed.system else deed.preamble,
@@ -132,7 +131,7 @@ def _before(world: World, query: PrepareQuery, model: str | None) -> Before:
     tokens += shown.tokens
     if ratio is not None:
         tokens = weigh(preamble + shown, ratio)
-    return Before(shown, preamble, tokens, ratio, world.calls, world.nodes, world.cut)
+    return Before(shown, preamble, tokens, ratio, world.calls, world.tale.nodes, world.cut)
 
 
 def _window(world: World, deed: Prepare, before: Before) -> int | None:
@@ -225,7 +224,7 @@ def _due(world: World, query: PrepareQuery, before: Before) -> Due:
     window, source = _window_expected(world, query, before)
     due = Due(window, source, _regime(world, query, before, window))
     if window is not None and due.regime != "passive":
-        world.asked = Asked(window, before.ratio)
+        world.tale.asked = Asked(window, before.ratio)
     return due
 
 
@@ -240,7 +239,7 @@ async def _judge(world: World, query: PrepareQuery, before: Before, due: Due, se
         await _judge_compacted(world, query, before, seen)
         return
     assert (seen.cut, seen.after.tokens) == (before.cut, before.tokens)
-    if due.regime == "async" and world.failed_at is not None:
+    if due.regime == "async" and world.tale.failed_at is not None:
         _judge_told(world, before, seen)
     elif seen.regime == "passive":  # also where nothing was left to do, so nothing was started
         assert (world.calls, seen.done) == (before.calls, None)
@@ -253,8 +252,8 @@ def _judge_told(world: World, before: Before, seen: Observation) -> None:
     """How the last pass beside the requests failed is told by the next one, instead of trying again at once;
     and by those after it, until rows are added."""
     assert (seen.status, seen.regime, world.calls) == ("failed", "passive", before.calls)
-    if world.failed_at != world.active[-1].seq:
-        world.failed_at = None
+    if world.tale.failed_at != world.active[-1].seq:
+        world.tale.failed_at = None
 
 
 async def _judge_compacted(world: World, query: PrepareQuery, before: Before, seen: Observation) -> None:
@@ -267,10 +266,10 @@ async def _judge_compacted(world: World, query: PrepareQuery, before: Before, se
     if seen.status == "failed":
         assert world.may_fail
         assert seen.cut == before.cut
-        world.failed_at = 0  # told here, and once more
+        world.tale.failed_at = 0  # told here, and once more
         return
     assert seen.status in ("compacted", "limited", "not_needed")
-    world.failed_at = None
+    world.tale.failed_at = None
     if world.strategy == "lcm" and seen.cut != before.cut:
         _judge_prefix(world, before, seen)
     if world.steady:
@@ -332,4 +331,4 @@ async def _judge_limit(world: World, before: Before, seen: Observation) -> None:
     if world.strategy == "rolling":
         holds_rolling_limit(limit)
     else:
-        await holds_lcm_limit(world.service, KEY, limit)
+        await holds_lcm_limit(world.service, world.key, limit)

@@ -7,7 +7,7 @@ alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -89,13 +89,21 @@ async def holds_memory(service: Service, key: str, active: Sequence[Told]) -> No
     await holds_everything_once(service, key, [node.id for node in standing], after, active)
 
 
-async def holds_cover(service: Service, key: str, active: Sequence[Told]) -> None:
+Chain = Callable[[int, int], Sequence[Told]]
+"""The rows from one to another as they follow each other, on the path or off it."""
+
+
+def chain_on(active: Sequence[Told]) -> Chain:
+    return lambda first, last: [row for row in active if first <= row.seq <= last]
+
+
+async def holds_cover(service: Service, key: str, chain: Chain) -> None:
     """Law 2 for the DAG: a node's rows are the chain between its ends, a parent's its children's."""
     nodes = {node.id: node for node in await nodes_of(service, key)}
-    places = {row.ref: place for place, row in enumerate(active)}
     for node in nodes.values():
-        first, last = (places[end] for end in node.span)
-        assert node.rows == last - first + 1, node.id
+        first, last = (_seq(end) for end in node.span)
+        rows = chain(first, last)
+        assert (rows[0].seq, rows[-1].seq, len(rows)) == (first, last, node.rows), node.id
         children = (await service.describe(node.id, key)).node
         assert children is not None
         below = [nodes[child] for child in children.children]
@@ -103,6 +111,7 @@ async def holds_cover(service: Service, key: str, active: Sequence[Told]) -> Non
         assert (node.depth > 0) == (len(below) > 1), node.id
         if below:
             assert (below[0].span[0], below[-1].span[1]) == node.span
+        places = {row.ref: place for place, row in enumerate(rows)}
         for one, other in pairwise(below):
             assert places[one.span[1]] + 1 == places[other.span[0]], node.id
 
@@ -114,18 +123,22 @@ def _seq(ref: str) -> int:
 # --- law 6
 
 
-async def holds_shrink(service: Service, key: str, active: Sequence[Told]) -> None:
-    """Law 6: every stored summary is strictly smaller than its source, as both are shown."""
-    places = {row.seq: place for place, row in enumerate(active)}
-    texts, below = await service.work.store.read(_summaries, key)
+async def holds_shrink(service: Service, key: str, chain: Chain) -> None:
+    """Law 6: every stored summary is strictly smaller than its source, as both are shown.
+
+    The source of a parent is what its children said when it was made, one version of each.
+    """
+    texts, below, before = await service.work.store.read(_summaries, key)
     for (node, kind), text in texts.items():
         assert text.shown <= text.tokens <= text.shown + UNKNOWN_DIGITS_TOKENS, (node, kind)
-        children = [texts[child, "primary"] for child in below.get(node, [])]
-        source = sum(child.shown for child in children)
-        if not children:
-            source = weight(active[places[text.first] : places[text.last] + 1]).tokens
-        assert text.source == source, (node, kind)
-        assert text.tokens < source, (node, kind)
+        sources = {0}
+        for child in below.get(node, []):
+            said = (texts[child, "primary"].shown, *before.get(child, ()))
+            sources = {source + one for source in sources for one in said}
+        if node not in below:
+            sources = {weight(chain(text.first, text.last)).tokens}
+        assert text.source in sources, (node, kind)
+        assert text.tokens < max(sources), (node, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,8 +152,10 @@ class _Summary:
     shown: int
 
 
-def _summaries(db: apsw.Connection, key: str) -> tuple[dict[tuple[int, str], _Summary], dict[int, list[int]]]:
-    """Every text by node and tier, and every parent's children."""
+def _summaries(
+    db: apsw.Connection, key: str
+) -> tuple[dict[tuple[int, str], _Summary], dict[int, list[int]], dict[int, list[int]]]:
+    """Every text by node and tier, every parent's children, and how much earlier texts of a node took."""
     session = sessions.find_by_key(db, key)
     assert session is not None
     texts = {
@@ -150,7 +165,10 @@ def _summaries(db: apsw.Connection, key: str) -> tuple[dict[tuple[int, str], _Su
     below: dict[int, list[int]] = {}
     for node, child in db.execute("SELECT node, child FROM edge WHERE session = ?", (session.id,)):
         below.setdefault(node, []).append(child)
-    return texts, below
+    earlier: dict[int, list[int]] = {}
+    for node, depth, first, last, body in db.execute(_EARLIER, (session.id,)):
+        earlier.setdefault(node, []).append(_shown(node, depth, first, last, body))
+    return texts, below, earlier
 
 
 def _shown(node: int, depth: int, first: int, last: int, body: str) -> int:
@@ -160,6 +178,10 @@ def _shown(node: int, depth: int, first: int, last: int, body: str) -> int:
 _TEXTS = """SELECT node.id, tier.kind, depth, first, last, source_tokens, tokens, body FROM node
     JOIN tier ON tier.session = node.session AND tier.node = node.id
     JOIN text ON text.id = tier.text WHERE node.session = ?"""
+
+_EARLIER = """SELECT node.id, depth, first, last, body FROM node
+    JOIN superseded AS old ON old.session = node.session AND old.node = node.id AND old.kind = 'primary'
+    JOIN text ON text.id = old.text WHERE node.session = ?"""
 
 
 # --- rolling's sources

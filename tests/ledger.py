@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 
-from told import Told, pairs, told
+from told import Told, opens_round, pairs, told
 
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.model import Draft
@@ -30,16 +30,76 @@ class Answered:
 
 @dataclass(slots=True)
 class Ledger:
-    """The rows of a session; late are pairs whose call was in a node before the result came."""
+    """The rows of a session and the path they stand on; rows is the last number given.
+
+    late are pairs whose call was in a node, or before a tail, before the result came, or was on another
+    branch then; torn are rows that follow such a border and open no round. idle rows came off the path.
+    """
 
     rows: int = 0
     active: list[Told] = field(default_factory=list[Told])
+    told: dict[int, Told] = field(default_factory=dict[int, Told])
+    prev: dict[int, int] = field(default_factory=dict[int, int])
+    idle: set[int] = field(default_factory=set[int])
     known: dict[str, tuple[int, Draft]] = field(default_factory=dict[str, "tuple[int, Draft]"])
     pinned: set[int] = field(default_factory=set[int])
     late: set[Pair] = field(default_factory=set["Pair"])
+    torn: set[int] = field(default_factory=set[int])
+
+    @property
+    def leaf(self) -> int:
+        return self.active[-1].seq if self.active else 0
+
+    def path(self, leaf: int) -> list[Told]:
+        """The rows from the first to `leaf`."""
+        found: list[Told] = []
+        while leaf:
+            found.append(self.told[leaf])
+            leaf = self.prev[leaf]
+        return found[::-1]
+
+    def chain(self, first: int, last: int) -> list[Told]:
+        """The rows from `first` to `last`, as they follow each other."""
+        return [row for row in self.path(last) if row.seq >= first]
 
     def copy(self) -> Ledger:
-        return Ledger(self.rows, [*self.active], {**self.known}, {*self.pinned}, {*self.late})
+        return Ledger(
+            self.rows,
+            [*self.active],
+            {**self.told},
+            {**self.prev},
+            {*self.idle},
+            {**self.known},
+            {*self.pinned},
+            {*self.late},
+            {*self.torn},
+        )
+
+    def up_to(self, leaf: int) -> Ledger:
+        """What a fork at a row takes along."""
+        kept = self.copy()
+        kept.rows, kept.active = leaf, self.path(leaf)
+        kept.told = {row.seq: row for row in kept.active}
+        kept.prev = {seq: self.prev[seq] for seq in kept.told}
+        kept.idle &= kept.told.keys()
+        kept.known = {name: one for name, one in self.known.items() if one[0] in kept.told}
+        kept.pinned &= kept.told.keys()
+        return kept
+
+    def move(self, leaf: int) -> tuple[int, int]:
+        """Let the path end at a row; how many rows left it, and how many came to it."""
+        old, self.active = {row.seq for row in self.active}, self.path(leaf)
+        new = {row.seq for row in self.active}
+        return len(old - new), len(new - old)
+
+    def tear(self, starts: Sequence[int]) -> None:
+        """Note what borders before these rows part that were drawn for another path."""
+        places = {row.seq: place for place, row in enumerate(self.active)}
+        at = [places[start] for start in starts if start in places]
+        for one, two in pairs(self.active):
+            if any(one < place <= two for place in at):
+                self.late.add((self.active[one].seq, self.active[two].seq))
+        self.torn |= {self.active[place].seq for place in at if not opens_round(self.active, place)}
 
     def tell(self, drafts: Sequence[Draft], covered: int) -> Answered:
         """Append; covered is the row that the newest leaf ends with."""
@@ -62,10 +122,14 @@ class Ledger:
 
     def _add(self, draft: Draft) -> str:
         self.rows += 1
+        row = self.told[self.rows] = told(self.rows, draft)
+        self.prev[self.rows] = self.leaf
         if draft.entry_id is not None:
             self.known[draft.entry_id] = self.rows, draft
         if draft.active:
-            self.active.append(told(self.rows, draft))
+            self.active.append(row)
+        else:
+            self.idle.add(self.rows)
         if draft.pin:
             self.pinned.add(self.rows)
         return f"e{self.rows}"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from asking import View, dump, expanded, look, nodes_of, same
+from dataclasses import replace
+
+from asking import Dump, View, dump, expanded, look, nodes_of, same
 from deeds import Reopen
 from lawbook import (
     holds_cover,
@@ -24,29 +26,30 @@ from viewbook import (
     holds_prefix,
     size_of,
 )
-from world import KEY, Standing, World
+from world import Standing, World
 
 from lcm_mcp.projection.model import Format
 from lcm_mcp.service.answers import NodeLine
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.tokens import Size
 
-LOOK = PrepareQuery(session=KEY, window_tokens=4000, preamble_tokens=100)
+LOOK = PrepareQuery(window_tokens=4000, preamble_tokens=100)
 
 
 async def check(world: World) -> None:
     """Everything that must hold after a deed; law 8: looking at it writes nothing."""
     before = await dump(world.service)
-    nodes = await nodes_of(world.service, KEY)
-    views = await look(world.service, LOOK)
+    nodes = await nodes_of(world.service, world.key)
+    views = await look(world.service, replace(LOOK, session=world.key))
     await _check_views(world, views, nodes)
-    await holds_memory(world.service, KEY, world.active)
-    await holds_cover(world.service, KEY, world.active)
-    await holds_shrink(world.service, KEY, world.active)
+    await holds_memory(world.service, world.key, world.active)
+    await holds_cover(world.service, world.key, world.ledger.chain)
+    await holds_shrink(world.service, world.key, world.ledger.chain)
     _check_new_leaves(world, nodes)
     await _read_everything(world)
     await same(world.service, before)
-    world.views = views
+    _others_stand(world, before)
+    world.tale.views, world.tale.path = views, [row.seq for row in world.active]
     for summarizer in world.chain:
         summarizer.sources.clear()
 
@@ -60,16 +63,20 @@ async def _check_views(world: World, views: dict[Format, View], nodes: list[Node
     for one in views.values():
         holds_fit(one.observation)
     if view.cut not in (None, world.cut):
-        _check_new_cut(world, view, nodes)
+        _check_new_cut(world, view, [node for node in nodes if not node.removed])
     assert (view.cut, text) == (
         (None, None) if world.in_force is None else (world.cut, world.in_force.history)
     )
     shown = [_before_tail(world, view)] if world.strategy == "rolling" and view.cut else view.shown
-    await holds_everything_once(world.service, KEY, shown, view.tail, world.active)
+    await holds_everything_once(world.service, world.key, shown, view.tail, world.active)
     if view.cut is None:
         assert view.tail == [row.ref for row in world.active]
-    if world.views and world.views["messages"].cut == view.cut:
-        holds_prefix(world.views, views)
+    known, path = world.tale.views, world.tale.path
+    goes_on = [row.seq for row in world.active[: len(path)]] == path
+    if known and goes_on and known["messages"].cut == view.cut:
+        holds_prefix(known, views)
+        if len(path) == len(world.active):
+            assert view.messages == known["messages"].messages
 
 
 def _before_tail(world: World, view: View) -> str:
@@ -99,9 +106,7 @@ def _check_new_cut(world: World, view: View, nodes: list[NodeLine]) -> None:
         holds_border(start, world.active, late, split=world.splits)
     holds_quotes(text, cut, place, view.notes)
     assert view.cut is not None
-    world.standing[world.strategy] = Standing(view.cut, text, start, asked.window)
-    if world.strategy == "lcm":
-        world.standing.pop("rolling", None)  # rolling starts anew after it
+    world.tale.cuts.append(Standing(view.cut, world.strategy, text, start, asked.window))
 
 
 def _weight(world: World, size: Size) -> int:
@@ -133,16 +138,20 @@ def _check_running(world: World, view: View, text: str, nodes: list[NodeLine]) -
 def _check_new_leaves(world: World, nodes: list[NodeLine]) -> None:
     """Law 3 in the DAG: new leaves begin and end at rounds and part no call from its result; the last one
     ends a unit, or a closed round of the newest where that may be divided."""
-    new = [node for node in nodes if int(node.id[1:]) > world.nodes and node.depth == 0]
-    world.nodes = len(nodes)
-    holds_pairs([int(node.span[0][1:]) for node in new], world.active, world.ledger.late)
+    tale = world.tale
+    new = [node for node in nodes if int(node.id[1:]) > tale.nodes and node.depth == 0]
+    tale.nodes = max([tale.nodes, *(int(node.id[1:]) for node in nodes)])
+    starts = [int(node.span[0][1:]) for node in new]
+    holds_pairs([start for start in starts if start not in tale.ledger.torn], world.active, tale.ledger.late)
     if not new:
         return
-    end = max(int(node.span[1][1:]) for node in new)
+    ends = {int(node.span[1][1:]) for node in new}
+    end = max(ends)
     following = [row.seq for row in world.active if row.seq > end][:1]
     assert following
     holds_border(following[0], world.active, world.ledger.late, split=world.splits)
-    world.covered = end
+    tale.covered = end
+    tale.ends |= ends
 
 
 # --- reading
@@ -150,24 +159,34 @@ def _check_new_leaves(world: World, nodes: list[NodeLine]) -> None:
 
 async def _read_everything(world: World) -> None:
     service, rows = world.service, world.ledger.rows
-    await service.sessions()
+    await _holds_sessions(world)
     # A process that died in a pass leaves a lease, which doctor tells and which ends by itself.
     faults = [check for check in (await service.doctor()).checks if not check.ok and check.name != "leases"]
     assert faults == []
     for pattern in ("found", "写", "[lcm:"):
-        await service.grep(GrepQuery(pattern, session=KEY))
-    if rows:
-        described = (await service.describe(f"e{rows}", KEY)).row
+        await service.grep(GrepQuery(pattern, session=world.key))
+    if rows in world.ledger.told:
+        described = (await service.describe(f"e{rows}", world.key)).row
         assert described is not None
         assert described.ref == f"e{rows}"
-    pinned = (await service.pin([], KEY)).pinned
+    pinned = (await service.pin([], world.key)).pinned
     assert [line.ref for line in pinned] == [f"e{seq}" for seq in sorted(world.ledger.pinned)]
     await _last_observation(world)
 
 
+async def _holds_sessions(world: World) -> None:
+    """Every session is listed with all its rows and with what it starts from."""
+    listed = {line.key: line for line in (await world.service.sessions(project="*")).sessions}
+    assert listed.keys() == {world.key, *world.others}
+    for tale in (world.tale, *world.others.values()):
+        line = listed[tale.key]
+        link = None if line.parent is None else (line.parent, int(str(line.opener)[1:]))
+        assert (line.rows, link) == (len(tale.ledger.told), tale.link)
+
+
 async def _last_observation(world: World) -> None:
     """A provider's count stands beside the estimate it belongs to, and the estimate stays what it was."""
-    last = await world.service.last_observation(KEY)
+    last = await world.service.last_observation(world.key)
     if not world.trail.seen:
         assert last is None
         return
@@ -182,17 +201,35 @@ async def _last_observation(world: World) -> None:
 
 async def check_end(world: World) -> None:
     """What is looked at once: payloads, every node, repeats, and a store opened again."""
-    await holds_every_part(world.service, KEY, world.active)
-    places = {row.ref: place for place, row in enumerate(world.active)}
-    for node in await nodes_of(world.service, KEY):
-        rows = await expanded(world.service, KEY, node.id, 1500)
-        span = world.active[places[node.span[0]] : places[node.span[1]] + 1]
+    await holds_every_part(world.service, world.key, world.active)
+    for node in await nodes_of(world.service, world.key):
+        rows = await expanded(world.service, world.key, node.id, 1500)
+        first, last = (int(ref[1:]) for ref in node.span)
+        span = world.ledger.chain(first, last)
         assert [(row.ref, row.text) for row in rows] == [(row.ref, row.text) for row in span]
     before = await dump(world.service)
-    for entries in world.named:
-        receipt = await world.service.append(KEY, entries)
+    for entries in world.tale.named:
+        receipt = await world.service.append(world.key, entries)
         assert len(receipt.duplicates) + len(receipt.conflicts) == len(entries)
-    for form in [form for form, lines in world.lines.items() if lines]:
+    for form in [form for form, lines in world.tale.lines.items() if lines]:
         assert (await world.import_file(form, fold=False))[0] == 0
     await same(world.service, before)
     await world.reopen(Reopen(world.settings))
+
+
+# --- the sessions that were left
+
+
+def left(whole: Dump, key: str) -> Dump:
+    """What the tables hold of a session."""
+    (number,) = [row[0] for row in whole["session"] if row[1] == key]
+    return {name: [row for row in whole[name] if row[0] == number] for name in OF_SESSIONS}
+
+
+OF_SESSIONS = ("session", "row", "node", "edge", "tier", "superseded", "cut", "pin", "call", "answer", "file")
+
+
+def _others_stand(world: World, now: Dump) -> None:
+    """Nothing that is done in one session is written in another."""
+    for key, tale in world.others.items():
+        assert left(now, key) == tale.left, key

@@ -145,10 +145,12 @@ async def ranged(client: Client, uri: str) -> tuple[bytes, dict[str, Any]]:
 async def test_a_small_image_is_read_whole_and_wrong_addresses_are_told(store_path: Path) -> None:
     async with memory(store_path) as service, Client(build_server(service)) as client:
         await service.append(KEY, [said(shot(png(3, 4)))])
+        await service.append("other", [said({"type": "text", "text": "no picture here"})])
         assert (await ranged(client, "lcm://session/s1/image/1"))[0] == png(3, 4)
         assert (await ranged(client, "lcm://session/pictures/image/1?offset=60"))[0] == b""
         for uri, fault in (
             ("lcm://session/s1/image/2", "no image"),
+            ("lcm://session/other/image/1", "'other' has no image '1'"),
             ("lcm://session/s1/image/x", "whole number"),
             ("lcm://session/s9/image/1", "s9"),
             ("lcm://session/s1/image/1?offset=-1", "whole number"),

@@ -31,6 +31,7 @@ from deeds import (
     swapping,
     switches,
     usual_windows,
+    wanderings,
 )
 from doing import do
 from histories import Entry, crossed_rounds, entry, late_call, late_result, work_done
@@ -134,6 +135,15 @@ def test_every_law_holds_while_strategies_providers_and_models_change(history: H
 @laws(20)
 @given(history=histories(some(asides, 2, 10), st.just("lcm"), swapping()))
 def test_every_law_holds_while_passes_work_beside_the_requests(history: History) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        anyio.run(partial(live, history, Path(folder)))
+
+
+@laws(20)
+@given(history=histories(some(wanderings, 4, 16)))
+def test_every_law_holds_while_a_history_moves_back_sideways_into_forks_and_out_of_the_store(
+    history: History,
+) -> None:
     with tempfile.TemporaryDirectory() as folder:
         anyio.run(partial(live, history, Path(folder)))
 

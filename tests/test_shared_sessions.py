@@ -22,7 +22,7 @@ import apsw
 import pytest
 from asking import View, dump, look, nodes_of, prepared, same
 from deeds import Settings
-from lawbook import holds_cover, holds_every_part, holds_everything_once, holds_memory, holds_shrink
+from lawbook import chain_on, holds_cover, holds_every_part, holds_everything_once, holds_memory, holds_shrink
 from moods import Watched
 from quotebook import holds_labels
 from told import Told, newest_round, newest_unit, told, weight
@@ -183,8 +183,8 @@ async def test_the_laws_hold_on_every_real_session_at_every_window(
 async def _memory_at_rest(store: Path, key: str, active: list[Told]) -> None:
     async with service_on(store) as service:
         await holds_memory(service, key, active)
-        await holds_cover(service, key, active)
-        await holds_shrink(service, key, active)
+        await holds_cover(service, key, chain_on(active))
+        await holds_shrink(service, key, chain_on(active))
         await holds_every_part(service, key, active)
 
 
@@ -203,8 +203,8 @@ async def _one_window(store: Path, key: str, active: list[Told], window: int, st
             await holds_everything_once(service, key, view.shown, view.tail, active)
         if view.cut is not None:
             holds_border(int(view.tail[0][1:]), active, set(), split=False)
-            await holds_cover(service, key, active)
-            await holds_shrink(service, key, active)
+            await holds_cover(service, key, chain_on(active))
+            await holds_shrink(service, key, chain_on(active))
         await same(service, before)
     newest = weight(active[newest_unit(active) :]).tokens
     assert (view.status == "limited") == (PREAMBLE + newest > window)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
-from asking import View, dump, same
+from asking import Dump, View, dump, same
 from deeds import Append, AppendAgain, Import, Pin, Plain, Reopen, Report, Settings
 from dying import MortalStore
 from histories import Entry, claude_line, entry, filler
@@ -36,12 +37,15 @@ NOT_KEPT = "usage was not kept"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A cut in force: its name, the history message, the row its tail starts with, the window it was for."""
+    """A cut that was made: its name, the history message, the row its tail starts with, the window it was
+    for; dropped: the running summary that it shows counts no more."""
 
     cut: str
+    strategy: str
     history: str
     tail_from: int
     window: int
+    dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +70,52 @@ class Asked:
 
 
 @dataclass(slots=True)
-class World:
-    """The service under test beside what the test knows must be in it.
+class Tale:
+    """What the test knows of one session.
 
-    covered is the last row of the newest leaf, nodes how many there are. standing has the cut in force of
-    each strategy; views are those of the last look. failed_at is the last row as it was when a pass beside
-    the requests failed, until somebody is told and rows are added.
+    ends are the last rows of its leaves, covered that of the newest on the path, nodes the greatest number
+    of a node. views are those of the last look, and path the rows then. failed_at is the last row as it was
+    when a pass beside the requests failed, until somebody is told and rows are added. link is the parent's
+    key and the row that this one starts from; left is what the store held of it when it was left.
     """
+
+    key: str
+    ledger: Ledger = field(default_factory=Ledger)
+    trail: Trail = field(default_factory=Trail)
+    chosen: Chosen = field(default_factory=Chosen)
+    cuts: list[Standing] = field(default_factory=list[Standing])
+    asked: Asked = field(default_factory=lambda: Asked(0, None))
+    named: list[list[Entry]] = field(default_factory=list[list[Entry]])
+    lines: dict[str, list[str]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
+    drafts: dict[str, list[Draft]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
+    views: dict[Format, View] = field(default_factory=dict["Format", View])
+    path: list[int] = field(default_factory=list[int])
+    nodes: int = 0
+    ends: set[int] = field(default_factory=set[int])
+    covered: int = 0
+    failed_at: int | None = None
+    link: tuple[str, int] | None = None
+    left: Dump = field(default_factory=dict["str", "list[tuple[object, ...]]"])
+
+    def in_force(self, strategy: str) -> Standing | None:
+        """lcm: the last of its cuts whose tail starts on the path; rolling: the very last cut, if it does."""
+        path = {row.seq for row in self.ledger.active}
+        cuts = self.cuts[-1:] if strategy == "rolling" else self.cuts[::-1]
+        of_it = (cut for cut in cuts if cut.strategy == strategy and cut.tail_from in path)
+        return next((cut for cut in of_it if not cut.dropped), None)
+
+    def settle(self) -> None:
+        """Take in that the path is another one than its nodes and cuts were made on."""
+        path = [row.seq for row in self.ledger.active]
+        self.covered = max((end for end in path if end in self.ends), default=0)
+        after = [two for one, two in pairwise(path) if one in self.ends]
+        self.ledger.tear([*after, *(cut.tail_from for cut in self.cuts)])
+
+
+@dataclass(slots=True)
+class World:
+    """The service under test beside what the test knows must be in it: the session that deeds are done to,
+    and others that were left. made counts sessions, gone are the numbers of forgotten ones."""
 
     folder: Path
     window: int
@@ -81,20 +124,32 @@ class World:
     store: MortalStore
     service: Service
     lives: int = 1
-    ledger: Ledger = field(default_factory=Ledger)
-    trail: Trail = field(default_factory=Trail)
-    chosen: Chosen = field(default_factory=Chosen)
-    standing: dict[str, Standing] = field(default_factory=dict[str, Standing])
-    asked: Asked = field(default_factory=lambda: Asked(0, None))
-    named: list[list[Entry]] = field(default_factory=list[list[Entry]])
-    lines: dict[str, list[str]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
-    drafts: dict[str, list[Draft]] = field(default_factory=lambda: {"neutral": [], "claude-code": []})
-    views: dict[Format, View] = field(default_factory=dict["Format", View])
-    nodes: int = 0
-    covered: int = 0
-    failed_at: int | None = None
+    tale: Tale = field(default_factory=lambda: Tale(KEY))
+    others: dict[str, Tale] = field(default_factory=dict[str, Tale])
+    made: int = 1
+    gone: set[int] = field(default_factory=set[int])
 
     # --- what is known
+
+    @property
+    def key(self) -> str:
+        return self.tale.key
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.tale.ledger
+
+    @property
+    def trail(self) -> Trail:
+        return self.tale.trail
+
+    @property
+    def chosen(self) -> Chosen:
+        return self.tale.chosen
+
+    @property
+    def asked(self) -> Asked:
+        return self.tale.asked
 
     @property
     def active(self) -> list[Told]:
@@ -106,7 +161,7 @@ class World:
 
     @property
     def in_force(self) -> Standing | None:
-        return self.standing.get(self.strategy)
+        return self.tale.in_force(self.strategy)
 
     @property
     def cut(self) -> str | None:
@@ -149,7 +204,7 @@ class World:
         return weigh(size, self.trail.ratio(self.chosen.named))
 
     def tell(self, entries: Sequence[object]) -> None:
-        self.ledger.tell([parse_entry(made, n) for n, made in enumerate(entries)], self.covered)
+        self.ledger.tell([parse_entry(made, n) for n, made in enumerate(entries)], self.tale.covered)
 
     def count(self, report: Report | None) -> tuple[Usage | None, bool]:
         """Usage as it is to be told, noted beside its preparation; whether there is such a preparation."""
@@ -165,14 +220,14 @@ class World:
     def choose(self, chosen: Chosen) -> None:
         """Select strategy, provider and model; another one than before drops rolling's summary."""
         before, strategy = self.chosen, self.strategy
-        self.chosen = chosen
+        self.tale.chosen = chosen
         other = (
             strategy != self.strategy,
             before.provider is not None and chosen.provider != before.provider,
             before.model is not None and chosen.model != before.model,
         )
         if any(other):
-            self.standing.pop("rolling", None)
+            self.tale.cuts = [replace(cut, dropped=cut.strategy == "rolling") for cut in self.tale.cuts]
 
     # --- deeds
 
@@ -197,11 +252,11 @@ class World:
 
     async def send(self, entries: list[Entry], *, named: bool, usage: Report | None = None) -> None:
         drafts = [parse_entry(made, n) for n, made in enumerate(entries)]
-        expected = self.ledger.tell(drafts, self.covered)
+        expected = self.ledger.tell(drafts, self.tale.covered)
         if named:
-            self.named.append(entries)
+            self.tale.named.append(entries)
         told, known = self.count(usage)
-        receipt = await self.service.append(KEY, entries, usage=told)
+        receipt = await self.service.append(self.key, entries, usage=told)
         assert any(note.startswith(NOT_KEPT) for note in receipt.notes) != known
         assert (receipt.refs, receipt.duplicates, receipt.conflicts) == (
             expected.refs,
@@ -212,9 +267,9 @@ class World:
 
     async def append_again(self, deed: AppendAgain) -> None:
         """Law 10: entries that are there are named, and nothing is written for them a second time."""
-        if not self.named:
+        if not self.tale.named:
             return
-        entries = self.named[-1 - deed.back % len(self.named)]
+        entries = self.tale.named[-1 - deed.back % len(self.tale.named)]
         if deed.changed:
             entries = [entry("user", "changed") | {"entry_id": made["entry_id"]} for made in entries]
         await self.send(entries, named=False)
@@ -225,10 +280,10 @@ class World:
     async def import_more(self, deed: Import) -> None:
         """Import a file that has grown; law 10: once more, and nothing is written."""
         self.lengthen(deed)
-        if not self.lines[deed.format]:
+        if not self.tale.lines[deed.format]:
             return
         known = self.ledger.rows
-        expected = self.ledger.tell(self.drafts[deed.format], self.covered)
+        expected = self.ledger.tell(self.tale.drafts[deed.format], self.tale.covered)
         outcome = await self.import_file(deed.format)
         assert outcome == (self.ledger.rows - known, len(expected.duplicates), expected.conflicts)
         if self.steady:
@@ -237,34 +292,38 @@ class World:
             await same(self.service, before)
 
     def lengthen(self, deed: Import) -> None:
-        lines, drafts = self.lines[deed.format], self.drafts[deed.format]
+        lines, drafts = self.tale.lines[deed.format], self.tale.drafts[deed.format]
+        # Else it could begin as another session's file does, and be taken for a copy of it.
+        entries = deed.entries if lines else [entry("user", f"The file of {self.key}."), *deed.entries]
         if deed.format == "neutral":
-            for made in deed.entries:
+            for made in entries:
                 lines.append(json.dumps(made))
-                drafts.append(replace(parse_entry(made, 0), entry_id=f"@{len(lines)}"))
+                drafts.append(replace(parse_entry(made, 0), entry_id=f"@{len(lines)} of {self.key}"))
             return
         summary = [entry("user", filler(3))] if deed.compacted else []
-        for n, made in enumerate([*summary, *deed.entries]):
+        for n, made in enumerate([*summary, *entries]):
             off_path = deed.compacted and n == 0
-            lines.append(claude_line(len(lines), made, summary=off_path))
-            drafts.append(claude_draft(len(drafts), made, active=not off_path))
+            name = f"{self.key} u{len(lines)}"
+            lines.append(claude_line(name, made, summary=off_path))
+            drafts.append(claude_draft(name, made, active=not off_path))
 
     async def import_file(self, form: str, *, fold: bool = True) -> tuple[int, int, tuple[str, ...]]:
-        path = self.folder.parent / f"{form}.jsonl"
-        path.write_text("\n".join(self.lines[form]) + "\n")
-        outcome = await self.service.import_file(path, form, KEY, fold)
+        path = self.folder.parent / f"{self.key} {form}.jsonl"
+        path.write_text("\n".join(self.tale.lines[form]) + "\n")
+        outcome = await self.service.import_file(path, form, self.key, fold)
         report = outcome.report
         return report.rows_added, report.duplicates, report.conflicts
 
     async def pin(self, deed: Pin) -> None:
         """Pins show from the next cut on; pinning what is pinned, unpinning what is not, changes nothing."""
-        if not self.ledger.rows:
+        rows = sorted(self.ledger.told)
+        if not rows:
             return
-        named = dict.fromkeys(self.ledger.rows - back % self.ledger.rows for back in deed.rows)
+        named = dict.fromkeys(rows[-1 - back % len(rows)] for back in deed.rows)
         pinned = self.ledger.pinned
         changed = [seq for seq in named if (seq in pinned) == deed.off]
-        self.ledger.pinned = pinned - named.keys() if deed.off else pinned | named.keys()
-        done = await self.service.pin([f"e{seq}" for seq in named], KEY, deed.off)
+        self.tale.ledger.pinned = pinned - named.keys() if deed.off else pinned | named.keys()
+        done = await self.service.pin([f"e{seq}" for seq in named], self.key, deed.off)
         assert done.changed == tuple(f"e{seq}" for seq in changed)
         assert [line.ref for line in done.pinned] == [f"e{seq}" for seq in sorted(self.ledger.pinned)]
 
@@ -275,13 +334,15 @@ class World:
         await same(self.service, before)
 
     def open(self, folder: Path, settings: Settings) -> None:
-        self.folder, self.settings, self.failed_at = folder, settings, None
+        self.folder, self.settings = folder, settings
+        for tale in (self.tale, *self.others.values()):
+            tale.failed_at = None
         self.store, self.service = opened(folder, settings, self.chain)
 
 
-def claude_draft(number: int, made: Entry, *, active: bool) -> Draft:
+def claude_draft(name: str, made: Entry, *, active: bool) -> Draft:
     role = "assistant" if made["role"] == "assistant" else "user"
-    return Draft(role, parse_content(made["content"]), entry_id=f"u{number}", active=active)
+    return Draft(role, parse_content(made["content"]), entry_id=name, active=active)
 
 
 def opened(folder: Path, settings: Settings, chain: Sequence[Watched]) -> tuple[MortalStore, Service]:

@@ -50,6 +50,7 @@ async def import_file(
     with closing(intake):
         while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
             intake.record = await work.store.write(store_batch, intake, batch)
+            del batch  # before the next one is read: either may hold very long lines
             if on_rows is not None:
                 on_rows(sum(fed.added for fed in intake.fed.values()))
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
@@ -101,16 +102,19 @@ def _looked_at(record: Followed) -> bool:
 
 async def register(work: Workplace, path: Path, wish: Wish) -> Followed:
     """Follow a file; one of several that were put into one session has entries of its own."""
-    others = await work.store.read(followed.of_wish, wish) if wish.session else []
-    like = await anyio.to_thread.run_sync(_copied, path, others)
+    others = await work.store.read(followed.beside, wish) if wish.session else []
+    like = await anyio.to_thread.run_sync(_copied, path, wish, others)
     return await work.store.write(_register, path, wish, like)
 
 
-def _copied(path: Path, others: Sequence[Followed]) -> Followed | None:
-    """The file that this one begins as, where there is one: a copy of it, or itself under another name."""
+def _copied(path: Path, wish: Wish, others: Sequence[Followed]) -> Followed | None:
+    """The file that this one begins as, where there is one: a copy of it, or itself under another name or for
+    another session."""
     with path.open("rb") as file:
         for other in others:
-            if other.path != path and other.offset and look(file, other) != "anew":
+            if (other.path, other.wish.session) == (path, wish.session) or not other.offset:
+                continue
+            if look(file, other) != "anew":
                 return other
     return None
 
@@ -118,5 +122,8 @@ def _copied(path: Path, others: Sequence[Followed]) -> Followed | None:
 def _register(db: apsw.Connection, path: Path, wish: Wish, like: Followed | None) -> Followed:
     record = followed.follow(db, path, wish)
     untouched = record.offset == 0 and record.source == 0 and record.version == 1
-    others = [other for other in followed.of_wish(db, wish) if other.id != record.id] if wish.session else []
-    return followed.name_apart(db, record, like) if untouched and others else record
+    if not (untouched and wish.session):
+        return record
+    others = any(other.id != record.id for other in followed.beside(db, wish))
+    apart = others or followed.has_lines(db, wish.session)
+    return followed.name_apart(db, record, like) if apart else record

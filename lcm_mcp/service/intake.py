@@ -41,7 +41,7 @@ from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
 from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.path import Path as RowPath
-from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.transcript.sealing import lightened, readable, seal
 from lcm_mcp.transcript.sessions import NewSession, Session
 
 BATCH_EVENTS = 200
@@ -140,10 +140,12 @@ class Intake:
                         return Batch(items, self._cursor(ended=False))
                     continue
                 self.tally.add(event)
-                entry = seal(event.draft) if isinstance(event, Entry) else None
+                entry = lightened(seal(event.draft)) if isinstance(event, Entry) else None
                 size += 0 if entry is None else len(entry.text) + len(entry.payload or b"")
-                items.append((event, entry))
                 self._note(event)
+                if entry is not None and entry.light and isinstance(event, Entry):
+                    event = replace(event, draft=entry.draft)  # lest what was left out lives on here
+                items.append((event, entry))
                 if full and self.record is None:  # nobody asks where it ended
                     return Batch(items, None)
         except OSError as error:

@@ -37,22 +37,34 @@ class ImageRange:
 
 
 def read_image(
-    db: apsw.Connection, _work: Workplace, session: str, number: str, offset: str | None, length: str | None
+    db: apsw.Connection, work: Workplace, session: str, number: str, offset: str | None, length: str | None
 ) -> ImageRange:
-    """A range of a stored image, or all of one that fits. Raises InvalidArgument."""
+    """A range of an image that the session holds, or all of one that fits. Raises InvalidArgument."""
     owner = named_session(db, session)
     start = _number("offset", offset, 0)
     wanted = min(_number("length", length, RANGE_BYTES), RANGE_BYTES)
-    found = pictures.read(db, _number("n", number, 0), start, wanted)
+    image = _number("n", number, 0)
+    found = pictures.read(db, image, start, wanted) if _is_held(db, work, owner, image) else None
     if found is None:
         raise InvalidArgument(
-            "n", f"there is no image {number[:20]!r}", "lcm_expand with include_payload names images."
+            "n",
+            f"session {owner.key!r} has no image {number[:20]!r}",
+            "lcm_expand with include_payload names images.",
         )
     if offset is None and length is None and found.total > RANGE_BYTES:
         uri = f"{_uri(owner, int(number))}?offset=0&length={RANGE_BYTES}"
         raise InvalidArgument("uri", f"the image has {found.total} bytes", f"Read it in ranges: {uri}")
     end = start + len(found.data)
     return ImageRange(found.media_type, found.total, start, end if end < found.total else None, found.data)
+
+
+def _is_held(db: apsw.Connection, work: Workplace, session: Session, image: int) -> bool:
+    """Whether the session holds it, looked for once: rows stay, and numbers are never given again."""
+    if (session.id, image) not in work.held_images:
+        if not pictures.is_held(db, session.id, image):
+            return False
+        work.held_images.add((session.id, image))
+    return True
 
 
 def _number(name: str, given: str | None, otherwise: int) -> int:

@@ -50,7 +50,8 @@ class Workplace:
     """The open store, the settings in force and the summarizers in the order they are tried: models, each
     call of which is accounted for, then the chain's end, which costs nothing.
 
-    background holds the passes under way; report is told how far the call at hand is.
+    background holds the passes under way; report is told how far the call at hand is; held_images are those
+    that sessions were found to hold.
     """
 
     store: Store
@@ -59,6 +60,7 @@ class Workplace:
     models: Sequence[Model] = ()
     background: Background = field(default_factory=Background)
     report: Report = no_report
+    held_images: set[tuple[SessionId, int]] = field(default_factory=set[tuple[SessionId, int]])
 
     @property
     def project(self) -> str:

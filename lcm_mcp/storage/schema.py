@@ -261,6 +261,11 @@ _SUPERSEDED: tuple[str, ...] = (
     "CREATE INDEX superseded_by_text ON superseded(text)",
 )
 
+_FORGOTTEN: tuple[str, ...] = (
+    # Numbers of forgotten sessions, so that none comes to mean another one.
+    "CREATE TABLE forgotten(id INTEGER PRIMARY KEY) STRICT",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -271,6 +276,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _KEEPING,
     _SUPERSEDED,
     _FILES,
+    _FORGOTTEN,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

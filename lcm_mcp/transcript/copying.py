@@ -1,8 +1,8 @@
 """The rows of a fork: those of a path in another session, under the same numbers, pointing to the same texts.
 
 No text is stored or indexed again, and no row off the path comes along. What hangs on rows comes with them:
-calls and answers, so that a result finds its call, pins, and file handles. Functions take a connection and
-never begin or commit; they cost the rows copied.
+calls and answers, so that a result finds its call, pins, file handles, and who rows are. Functions take a
+connection and never begin or commit; they cost the rows copied.
 """
 
 from __future__ import annotations
@@ -30,10 +30,15 @@ _BESIDE = tuple(
     )
 )
 
+# Who rows are whose source gave them no id, so that their file is known again and another one told from it.
+_LINES = """INSERT INTO followed_line(session, source, digest, version, ordinal, entry_id)
+    SELECT ?1, source, digest, version, ordinal, entry_id FROM followed_line AS l
+    WHERE session = ?2 AND EXISTS(SELECT 1 FROM row WHERE row.session = ?1 AND row.entry_id = l.entry_id)"""
+
 
 def copy_rows(db: apsw.Connection, source: SessionId, path: Path, fork: SessionId) -> None:
     """Copy the rows of a path, and what hangs on them, into a session that has none yet."""
     for part in path.between(FIRST, path.leaf):
         db.execute(_ROWS, (fork, source, part.low, part.high))
-    for statement in _BESIDE:
+    for statement in (*_BESIDE, _LINES):
         db.execute(statement, (fork, source))

@@ -137,9 +137,29 @@ def main_session(db: apsw.Connection, file: Followed) -> SessionId | None:
     return None if found is None else SessionId(found)
 
 
-def of_wish(db: apsw.Connection, wish: Wish) -> list[Followed]:
-    """The files that were put into the same session by name, and have the same format."""
-    return _list(db, "f.session = ? AND f.format = ?", (wish.session, wish.format))
+def beside(db: apsw.Connection, wish: Wish) -> list[Followed]:
+    """The files of the same format that were put into the session by name, or feed it or one that it was
+    forked from."""
+    return _list(
+        db,
+        """f.format = ?1 AND (f.session = ?2 OR f.id IN (SELECT file FROM followed_session WHERE session IN (
+            WITH RECURSIVE line(id, parent) AS (
+                SELECT id, iif(link = 'fork', parent, NULL) FROM session WHERE key = ?2
+                UNION SELECT up.id, iif(up.link = 'fork', up.parent, NULL)
+                FROM line JOIN session AS up ON up.id = line.parent)
+            SELECT id FROM line)))""",
+        (wish.format, wish.session),
+    )
+
+
+def has_lines(db: apsw.Connection, session: str) -> bool:
+    """Whether a session holds entries that are known by their places in files."""
+    found: int = db.execute(
+        """SELECT EXISTS(SELECT 1 FROM session JOIN followed_line AS l ON l.session = session.id
+            WHERE key = ?)""",
+        (session,),
+    ).get
+    return bool(found)
 
 
 def resume_of(db: apsw.Connection, file: Followed) -> Resume | None:

@@ -123,7 +123,8 @@ class Sealed:
     """A draft made ready outside any transaction: what the row will store, and what it weighs.
 
     text is the derived text; payload holds what the text alone cannot give back (None: nothing);
-    digest tells same content from other content under one entry_id.
+    digest tells same content from other content under one entry_id. light: the contents of the draft's tool
+    results are in text and payload alone.
     """
 
     draft: Draft
@@ -132,6 +133,7 @@ class Sealed:
     images: tuple[Image, ...]
     size: Size
     digest: bytes
+    light: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,13 @@
-"""Stored images by their number in the store: which one has which, and its bytes from place to place."""
+"""Stored images by their number in the store: which one has which, who holds it, and its bytes from place to
+place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import apsw
+
+from lcm_mcp.ids import SessionId
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +23,17 @@ def number_of(db: apsw.Connection, sha256: str) -> int | None:
     """The number of the image with this content; None where its bytes were never there."""
     found: int | None = db.execute("SELECT id FROM image WHERE sha256 = ?", (sha256,)).get
     return found
+
+
+def is_held(db: apsw.Connection, session: SessionId, number: int) -> bool:
+    """Whether a row of the session, on its path or off it, shows the image; costs the session's payloads."""
+    found: int = db.execute(
+        """SELECT EXISTS(SELECT 1 FROM image
+            CROSS JOIN row ON row.session = ?1 JOIN payload ON payload.text = row.text
+            WHERE image.id = ?2 AND instr(payload.parts, CAST(image.sha256 AS BLOB)) > 0)""",
+        (session, number),
+    ).get
+    return bool(found)
 
 
 def read(db: apsw.Connection, number: int, offset: int, length: int) -> Bytes | None:

@@ -63,6 +63,7 @@ def purge(db: apsw.Connection, session: SessionId, texts: Sequence[int]) -> int:
         (session,),
     )
     db.execute("DELETE FROM session WHERE id = ?", (session,))
+    db.execute("INSERT INTO forgotten(id) VALUES(?)", (session,))
     drop_texts(db, texts)
     return _drop_images(db, images)
 

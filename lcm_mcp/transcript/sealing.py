@@ -36,6 +36,8 @@ from lcm_mcp.transcript.model import (
 
 SLICE_CHARACTERS = 48
 """Shorter strings cost less written out than as a place in the text."""
+LIGHT_CHARACTERS = 1 << 20
+"""From so much text on, an entry that waits to be stored does not hold it twice."""
 _PLACE = "\x00"
 """The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
 _RESULT = {False: "[result]", True: "[failed result]"}
@@ -73,6 +75,21 @@ def seal(draft: Draft) -> Sealed:
         size=weigh(draft.parts),
         digest=content_digest(draft.role, blocks),
     )
+
+
+def lightened(sealed: Sealed) -> Sealed:
+    """A very long entry without the contents of its tool results, which its text and payload hold as well."""
+    if len(sealed.text) < LIGHT_CHARACTERS or sealed.payload is None or sealed.images:
+        return sealed
+    parts = tuple(
+        replace(part, content=()) if isinstance(part, ToolResult) else part for part in sealed.draft.parts
+    )
+    return replace(sealed, draft=replace(sealed.draft, parts=parts), light=True)
+
+
+def parts_of(sealed: Sealed) -> tuple[Part, ...]:
+    """All of an entry's parts."""
+    return unseal(sealed.text, sealed.payload) if sealed.light else sealed.draft.parts
 
 
 def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
@@ -257,6 +274,8 @@ def _argument_lines(path: str, value: Json) -> Iterable[str]:
 
 def readable(text: str) -> str:
     """Text that SQLite, UTF-8 and a terminal of any client can carry: no lone surrogate, no NUL."""
+    if text.isascii() and "\x00" not in text:
+        return text
     if "\x00" in text:
         text = text.replace("\x00", "\u2400")
     try:

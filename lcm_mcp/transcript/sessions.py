@@ -92,11 +92,16 @@ def last_active(db: apsw.Connection, project: str | None) -> Session | None:
     return _one(db, "link IS NOT 'child' ORDER BY active_at DESC, id DESC", ())
 
 
+_NUMBER = """1 + max((SELECT coalesce(max(id), 0) FROM session),
+    (SELECT coalesce(max(id), 0) FROM forgotten))"""
+"""What a new session is numbered: never what a forgotten one was."""
+
+
 def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
     """Make the session and return it; its key and (source, native_id) must be free."""
     number: int = db.execute(
-        """INSERT INTO session(key, title, project, source, native_id, parent, link, opener,
-            created_at) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
+        f"""INSERT INTO session(id, key, title, project, source, native_id, parent, link, opener,
+            created_at) VALUES({_NUMBER}, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id""",
         (
             new.key,
             new.title,
@@ -124,9 +129,9 @@ def create_fork(
     there then comes to mean something else.
     """
     number: int = db.execute(
-        """INSERT INTO session(key, title, project, source, strategy, parent, link, opener, leaf, next_seq,
-            unused, next_node, next_cut, created_at, active_at, provider, model)
-            SELECT ?2, title, project, ?3, strategy, id, 'fork', ?4, ?4, ?4 + 1, ?4 - ?5,
+        f"""INSERT INTO session(id, key, title, project, source, strategy, parent, link, opener, leaf,
+            next_seq, unused, next_node, next_cut, created_at, active_at, provider, model)
+            SELECT {_NUMBER}, ?2, title, project, ?3, strategy, id, 'fork', ?4, ?4, ?4 + 1, ?4 - ?5,
             next_node, next_cut, ?7, ?6, provider, model FROM session WHERE id = ?1 RETURNING id""",
         (source.id, key, NATIVE, at, rows, active_at, now),
     ).get

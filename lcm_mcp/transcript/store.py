@@ -31,7 +31,7 @@ from lcm_mcp.transcript.model import (
 )
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.placing import Head, answered_calls, bindable, followed, head_at, place
-from lcm_mcp.transcript.sealing import encode, stored_digest, unseal
+from lcm_mcp.transcript.sealing import encode, parts_of, stored_digest, unseal
 from lcm_mcp.transcript.sessions import Session
 
 
@@ -77,7 +77,7 @@ def append(
             if followed_head is None:
                 lost.append(index)
             head = _insert(db, session.id, next_seq, followed_head or head, entry, now)
-            files.keep(db, session.id, next_seq, entry.draft.parts, entry.text, large_chars)
+            files.keep(db, session.id, next_seq, parts_of(entry), entry.text, large_chars)
             if entry.draft.pin:
                 pins.pin(db, session.id, next_seq, now)
             refs.append(next_seq)
@@ -183,7 +183,7 @@ def _insert_images(db: apsw.Connection, images: Iterable[Image]) -> None:
 
 
 def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Sealed) -> None:
-    content = encode([part_to_json(part) for part in entry.draft.parts])
+    content = encode([part_to_json(part) for part in parts_of(entry)])
     db.execute(
         """INSERT INTO variant(session, seq, digest, role, at, content) VALUES(?, ?, ?, ?, ?, ?)
             ON CONFLICT DO NOTHING""",

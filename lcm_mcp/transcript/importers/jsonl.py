@@ -26,6 +26,8 @@ _SKIP_BYTES = 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
 # NULs are what a crash leaves where a line was allocated and not written.
 _BLANK = b" \t\r\n\x0b\x0c\x00"
+_JSON_BLANK = b" \t\r\n"
+_EDGE_BYTES = 64
 # orjson turns integers beyond 64 bits into floats without a word; such lines take the slow way.
 _LONG_INTEGER = re.compile(rb"[0-9]{19}")
 _BETWEEN = re.compile(r"[\s\x00]*")
@@ -59,15 +61,22 @@ class BadLine:
     unfinished: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Line:
-    """A line as read: content without the blanks around it, None where it was too long to hold."""
+    """A line as read: content without odd blanks around it, None where it was too long to hold.
+
+    It is taken out where it is parsed, lest it stays beside what was made of it.
+    """
 
     number: int
     offset: int
     content: bytes | None
     ended: bool
     end: int
+
+    def take(self) -> bytes:
+        content, self.content = self.content, None
+        return content or b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,15 +117,15 @@ def read_lines(file: Readable, place: Place = START) -> Iterator[Object | BadLin
         if line.content is None:
             problem = f"the line is longer than {MAX_LINE_BYTES // (1024 * 1024)} MB"
             yield BadLine(line.number, line.offset, problem, not line.ended)
-        elif line.content:
-            yield from _objects(line, line.content)
+        else:
+            yield from _objects(line)
         if line.ended:
             yield LineEnd(Place(line.end, line.number))
 
 
 def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:
     """The object that a piece of a document holds, numbered as a line is."""
-    return next(_objects(_Line(number, offset, content, True, offset + len(content)), content))
+    return next(_objects(_Line(number, offset, content, True, offset + len(content))))
 
 
 def _lines(file: Readable, place: Place) -> Iterator[_Line]:
@@ -133,8 +142,20 @@ def _lines(file: Readable, place: Place) -> Iterator[_Line]:
             continue
         if start == 0 and read.startswith(_BOM):
             start, read = len(_BOM), read[len(_BOM) :]
-        body = read.lstrip(_BLANK)
-        yield _Line(number, start + len(read) - len(body), body.rstrip(_BLANK), ended, offset)
+        before, body = _without_blanks(read)
+        line = _Line(number, start + before, body, ended, offset)
+        del read, body
+        yield line
+
+
+def _without_blanks(read: bytes) -> tuple[int, bytes]:
+    """How many blanks a line begins with, and the line without them; those after it that JSON allows stay,
+    since a long line would be copied to lose them."""
+    body = read.lstrip(_BLANK)
+    end = body[-_EDGE_BYTES:]
+    kept = end.rstrip(_BLANK)
+    allowed = kept and not end[len(kept) :].strip(_JSON_BLANK)
+    return len(read) - len(body), body if allowed else body.rstrip(_BLANK)
 
 
 def _skip_line(file: Readable) -> tuple[int, bool]:
@@ -147,7 +168,10 @@ def _skip_line(file: Readable) -> tuple[int, bool]:
     return skipped, False
 
 
-def _objects(line: _Line, content: bytes) -> Iterator[Object | BadLine]:
+def _objects(line: _Line) -> Iterator[Object | BadLine]:
+    content = line.take()
+    if not content:
+        return
     if _LONG_INTEGER.search(content) is None:
         try:
             value = cast("Json", orjson.loads(content))
@@ -155,6 +179,7 @@ def _objects(line: _Line, content: bytes) -> Iterator[Object | BadLine]:
             pass
         else:
             deep = content.count(b"{") + content.count(b"[") > MAX_DEPTH
+            del content
             yield _judged(line, line.offset, value, check_depth=deep)
             return
     yield from _slowly(line, content)
