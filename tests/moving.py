@@ -40,9 +40,7 @@ async def move(world: World, deed: Move) -> None:
 
 async def rewind(world: World, deed: Rewind) -> None:
     """Back, forwards or sideways; it writes where the path ends, and nothing else."""
-    rows = _rows(world)
-    if not rows:
-        return
+    rows = [0, *_rows(world)]
     before, leaf = await dump(world.service), rows[-1 - deed.back % len(rows)]
     removed, restored = world.ledger.move(leaf)
     world.tale.settle()

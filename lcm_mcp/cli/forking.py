@@ -52,7 +52,7 @@ def rewind_command(call: Call, to: str, as_json: bool) -> None:
     """Let a session end at another row.
 
     ROW (e104, or an entry_id) is the last row from now on: an earlier one, or a removed one, which comes back
-    with its branch. Nothing is deleted.
+    with its branch; e0 for none of them. Nothing is deleted.
     """
     rewound = call.run(lambda service: service.rewind(to, call.session))
     if as_json:

@@ -49,8 +49,8 @@ def backup_command(call: Call, path: Path, as_json: bool) -> None:
 def export_command(call: Call, form: str) -> None:
     """Write a session to stdout, verbatim.
 
-    jsonl holds every row with all its parts, so that an import makes the same rows of it (a session that was
-    rewound ends at its newest row again); markdown holds the rows that are not removed.
+    jsonl holds every row with all its parts, so that an import makes the same rows of it, with the same path;
+    markdown holds the rows that are not removed.
     """
 
     async def export(service: Service) -> None:

@@ -130,7 +130,8 @@ def draw_cut(
         cut, weight = draw(end, shortest=stays and now + window.preamble > window.tokens)
         if best is None or weight < best[1]:
             best = cut, weight
-        if best[1] + window.preamble < window.swap:
+        # What stands under this tail is as good as another one that is below the line.
+        if (min(best[1], now) if stays else best[1]) + window.preamble < window.swap:
             break
     if best is None or best[1] >= now:
         return None

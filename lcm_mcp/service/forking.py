@@ -20,7 +20,7 @@ from lcm_mcp.service.workplace import Workplace, wanted_session
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import placing, sessions, store
 from lcm_mcp.transcript.copying import copy_rows
-from lcm_mcp.transcript.model import Draft, Text
+from lcm_mcp.transcript.model import BEGINNING, Draft, Text
 from lcm_mcp.transcript.path import Path, common
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, Session
@@ -63,7 +63,7 @@ async def fork(work: Workplace, key: str | None, at: str | None, new: str | None
 
 
 async def rewind(work: Workplace, key: str | None, to: str) -> Rewound:
-    """Let a session's path end at row `to`, back or sideways."""
+    """Let a session's path end at row `to`, back or sideways; e0 is before the first."""
     return await work.store.write(_rewind, work, key, to)
 
 
@@ -73,7 +73,7 @@ def _fork(
     source = wanted_session(db, work, key)
     checkpoint = source.leaf if at is None else _row(db, source, "at", at)
     if checkpoint == 0:
-        raise InvalidArgument("session", f"{source.key!r} has no rows yet", "Fork one that has some.")
+        raise InvalidArgument("session", f"{source.key!r} ends before its first row", "Give a row as `at`.")
     name = _free_key(db, source, checkpoint) if new is None else new
     found = sessions.find_by_key(db, name)
     if found is not None:
@@ -136,7 +136,7 @@ def _told(db: apsw.Connection, source: Session, fork: Session, *, created: bool)
 
 def _rewind(db: apsw.Connection, work: Workplace, key: str | None, to: str) -> Rewound:
     session = wanted_session(db, work, key)
-    leaf = _row(db, session, "to", to)
+    leaf = Seq(0) if _is_beginning(session, to) else _row(db, session, "to", to)
     if leaf != session.leaf:
         sessions.move_leaf(db, session.id, leaf)
     shared = store.path_totals(db, session.id, common(db, session.id, session.leaf, leaf)).inputs
@@ -146,6 +146,10 @@ def _rewind(db: apsw.Connection, work: Workplace, key: str | None, to: str) -> R
         restored=store.path_totals(db, session.id, leaf).inputs - shared,
         leaf=f"e{leaf}",
     )
+
+
+def _is_beginning(session: Session, name: str) -> bool:
+    return name.strip() in (BEGINNING, f"s{session.id}/{BEGINNING}")
 
 
 def _row(db: apsw.Connection, session: Session, argument: str, name: str) -> Seq:

@@ -283,7 +283,7 @@ def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
     session = sessions.find_by_id(db, intake.fed[event.session_key].session.id)
     assert session is not None
     was, to = (
-        placing.find_entry(db, session.id, readable(intake.renamed.get(name, name)))
+        placing.find_end(db, session.id, readable(intake.renamed.get(name, name)))
         for name in (event.was, event.to)
     )
     if was == session.leaf and to is not None:

@@ -1,7 +1,8 @@
 """lcm_grep: from a query in words to a page of hits, with the truth about what was searched.
 
 Without a session the whole project is searched. A literal search that finds nothing offers up to three
-rows that hold all its words, labelled as near hits; nothing is ever rewritten or guessed silently.
+rows that hold all its words, labelled as near hits, and any search how many removed rows hold it; nothing is
+ever rewritten or guessed silently.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from lcm_mcp.transcript.sessions import Session
 MAX_PATTERN_CHARACTERS = 500
 SCAN_S = 5.0
 NEAR_HITS = 3
+REMOVED_HITS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     wanted = _wanted(query)
     scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
-    near = _near(db, place, query, wanted) if count == 0 and scanned.finished else ()
+    nothing = count == 0 and scanned.finished
+    near = _near(db, place, query, wanted) if nothing else ()
     ended = scanned.finished and not scanned.more
     return HitPage(
         scope=place.words,
@@ -80,7 +83,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
         at_least=count + (scanned.finished and scanned.more),
         complete=scanned.finished,
         reason=None if scanned.finished else f"stopped after {SCAN_S:g} s; next_cursor goes on from there",
-        searched=_searched(query, place, scanned),
+        searched=_searched(query, place, scanned, _removed(db, place, wanted) if nothing else ""),
         next_cursor=None if ended else _next(asked, scanned, count),
     )
 
@@ -217,7 +220,17 @@ def _near(db: apsw.Connection, place: _Place, query: GrepQuery, wanted: Wanted) 
     return _hits(db, place, scanned.found)
 
 
-def _searched(query: GrepQuery, place: _Place, scanned: Scanned) -> str:
+def _removed(db: apsw.Connection, place: _Place, wanted: Wanted) -> str:
+    """How many removed rows and summaries hold what nothing else does, in words; nothing where none do."""
+    if wanted.include_removed:
+        return ""
+    scanned = scan(db, place.scope, replace(wanted, include_removed=True), REMOVED_HITS, None, SCAN_S)
+    found = len(scanned.found)
+    more = "at least " if scanned.more or not scanned.finished else ""
+    return f", of which {more}{found} match (include_removed)" if found else ""
+
+
+def _searched(query: GrepQuery, place: _Place, scanned: Scanned, removed_found: str) -> str:
     """In words: what was looked through and how it was compared; what the index rules out is not read."""
     what, read = {
         "all": ("rows and summaries", f"{scanned.rows} rows and {scanned.summaries} summaries"),
@@ -226,4 +239,4 @@ def _searched(query: GrepQuery, place: _Place, scanned: Scanned) -> str:
     }[query.scope]
     case = "with case" if query.case_sensitive else "without case"
     removed = "removed rows included" if query.include_removed else "removed rows left out"
-    return f"{what} in {place.words}, {query.mode} {case}, {removed}; {read} had to be read"
+    return f"{what} in {place.words}, {query.mode} {case}, {removed}{removed_found}; {read} had to be read"

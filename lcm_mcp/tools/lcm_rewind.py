@@ -22,7 +22,7 @@ class RewindArguments(Arguments):
         Field(
             min_length=1,
             max_length=200,
-            description="Its last row from now on, by ref (e104) or entry_id; also a removed one.",
+            description="Its last row from now on, by ref (e104) or entry_id; also a removed one. e0: none.",
         ),
     ]
 

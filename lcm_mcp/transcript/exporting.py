@@ -1,9 +1,10 @@
 """A session written out: as neutral JSON lines that import as the same conversation, or as Markdown to read.
 
 JSON lines hold every row in the order of their numbers, with all their parts, image bytes included, so that
-an import numbers them alike; a row that does not follow the one before it names its parent. Not in them:
-other contents that came under an entry_id, summaries and cuts. Markdown holds the active path. Functions
-take a connection and never begin or commit; a page costs its rows.
+an import numbers them alike; a row that does not follow the one before it names its parent, and a last line
+says where the path ends that ends elsewhere. Not in them: other contents that came under an entry_id,
+summaries and cuts. Markdown holds the active path. Functions take a connection and never begin or commit; a
+page costs its rows.
 """
 
 from __future__ import annotations
@@ -20,7 +21,17 @@ import apsw
 from lcm_mcp.ids import Seq
 from lcm_mcp.transcript import pins
 from lcm_mcp.transcript.blocks import Block, part_to_json
-from lcm_mcp.transcript.model import Json, Part, Reasoning, Row, RowMark, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import (
+    BEGINNING,
+    Json,
+    Part,
+    Reasoning,
+    Row,
+    RowMark,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from lcm_mcp.transcript.path import FIRST, Path, Segment, marks_between
 from lcm_mcp.transcript.placing import find_entry
 from lcm_mcp.transcript.sealing import derive_text, encode
@@ -77,12 +88,19 @@ def jsonl_page(db: apsw.Connection, export: Export) -> bytes | None:
     last = Seq(min(export.next + PAGE_ROWS, session.next_seq) - 1)
     lines = [encode(entry) for entry in _entries(db, export, last)]
     export.next = Seq(last + 1)
-    return b"".join(line + b"\n" for line in (*header, *lines))
+    ended = export.next >= session.next_seq and export.head != session.leaf
+    end = [encode(_end(db, export))] if ended else []
+    return b"".join(line + b"\n" for line in (*header, *lines, *end))
 
 
 def _header(session: Session) -> Json:
     known = {"session": session.key, "title": session.title, "project": session.project}
     return {name: value for name, value in known.items() if value is not None}
+
+
+def _end(db: apsw.Connection, export: Export) -> Json:
+    """Where the path ends, if an import that has read all rows is at the row `after`."""
+    return {"ends_at": _name_of(db, export, export.session.leaf), "after": _name_of(db, export, export.head)}
 
 
 def _entries(db: apsw.Connection, export: Export, last: Seq) -> Iterator[Json]:
@@ -115,11 +133,8 @@ def _entry(db: apsw.Connection, export: Export, row: Row, *, left: bool) -> Json
     if left:
         entry["active"] = False
     before = export.before(row.seq)
-    if before not in (0, export.head):
-        known = db.execute(
-            "SELECT entry_id FROM row WHERE session = ? AND seq = ?", (export.session.id, before)
-        ).get
-        entry["parent"] = _name(db, export, before, known)
+    if before != export.head:
+        entry["parent"] = _name_of(db, export, before)
     return entry
 
 
@@ -129,6 +144,16 @@ def _content(parts: tuple[Part, ...]) -> Json:
             return text
         case _:
             return [part_to_json(part) for part in parts]
+
+
+def _name_of(db: apsw.Connection, export: Export, seq: Seq) -> str:
+    """What an entry calls a row that it names; 0 is before the first."""
+    if seq == 0:
+        return BEGINNING
+    known: str | None = db.execute(
+        "SELECT entry_id FROM row WHERE session = ? AND seq = ?", (export.session.id, seq)
+    ).get
+    return _name(db, export, seq, known)
 
 
 def _name(db: apsw.Connection, export: Export, seq: Seq, entry_id: str | None) -> str:

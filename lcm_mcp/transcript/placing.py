@@ -72,6 +72,12 @@ def find_row(db: apsw.Connection, session: SessionId, name: str) -> Seq | None:
     return address.seq if stored else None
 
 
+def find_end(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | None:
+    """Where a path may end: the row that an entry_id names, or (BEGINNING) before the first."""
+    found = find_entry(db, session, entry_id)
+    return Seq(0) if found is None and entry_id == BEGINNING else found
+
+
 def find_entry(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | None:
     """The row that an entry_id names."""
     seq: int | None = db.execute(

@@ -2,7 +2,8 @@
 
 The header is a first object {"session": key, "title"?, "project"?}. An entry that names no entry_id
 gets "@<n>", its place among the file's records, so that importing a grown file again adds only what
-is new. Lines that cannot be read count as records too: mending one must not rename those after it.
+is new. Lines that cannot be read count as records too: mending one must not rename those after it. A line
+{"ends_at": id, "after": id} says that the conversation, if it ends at the one row, ends at the other.
 A line that is no entry is reported and passed over; nothing else of the file is refused for it.
 """
 
@@ -22,6 +23,7 @@ from lcm_mcp.transcript.importers.report import (
     Mark,
     Resume,
     SessionFound,
+    TakenBack,
     Trouble,
     without_marks,
 )
@@ -76,6 +78,13 @@ class _Reading:
             yield self._open(found.value)
             yield from _header_troubles(found)
             return
+        ended = _ended(found.value) if isinstance(found, Object) else None
+        if ended is not None:
+            if self.found is None:
+                yield self._open({})
+            assert self.found is not None
+            yield TakenBack(self.found.key, *ended)
+            return
         self.ordinal += 1
         if isinstance(found, BadLine):
             yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
@@ -107,6 +116,12 @@ def _remembered(resume: Resume) -> tuple[int, bool, str | None, str | None]:
 
 def is_header(value: Block) -> bool:
     return "session" in value and "role" not in value and "type" not in value
+
+
+def _ended(value: Block) -> tuple[str, str] | None:
+    """Which row a conversation is to end at, and from which one on, if a line says so: that one first."""
+    after, ends_at = _text(value, "after"), _text(value, "ends_at")
+    return None if after is None or ends_at is None or "role" in value else (after, ends_at)
 
 
 def is_line(value: Block) -> bool:

@@ -93,7 +93,8 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The source took rows back: its path, if it ends at the row `was`, ends at the row `to` (entry_ids)."""
+    """The source took rows back: its path, if it ends at the row `was`, ends at the row `to` (entry_ids, or
+    the beginning)."""
 
     session_key: str
     was: str

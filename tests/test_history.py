@@ -1,0 +1,171 @@
+"""Histories that move: what a fork, a rewind, an export and a forgotten session must not be taken for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from asking import dump, look, same
+from stores import serving
+from test_keeping import copied
+from turns import turns
+
+from lcm_mcp.errors import InvalidArgument, UnknownSession
+from lcm_mcp.service import Service
+from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+
+
+def said(*texts: str) -> list[dict[str, Any]]:
+    return [{"role": ("user", "assistant")[n % 2], "content": text} for n, text in enumerate(texts)]
+
+
+def lines(path: Path, *texts: str) -> Path:
+    path.write_text("".join(json.dumps(entry) + "\n" for entry in said(*texts)))
+    return path
+
+
+async def added(service: Service, path: Path, session: str) -> tuple[int, int]:
+    report = (await service.import_file(path, session=session)).report
+    assert report.conflicts == ()
+    return report.rows_added, report.duplicates
+
+
+async def texts(service: Service, session: str, last: int) -> list[str]:
+    return [row.text for row in (await service.expand(f"e1..e{last}", session)).rows]
+
+
+# --- files without ids, in a fork
+
+
+@pytest.mark.parametrize("parent_is_there", [True, False])
+async def test_a_file_put_into_a_fork_is_no_other_file_and_its_parents_is_the_same(
+    tmp_path: Path, parent_is_there: bool
+) -> None:
+    theirs = lines(tmp_path / "theirs.jsonl", "one", "two", "three")
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        assert await added(service, theirs, "talk") == (3, 0)
+        await service.fork("talk", "e2", "try")
+        if parent_is_there:
+            assert await added(service, theirs, "try") == (1, 2)
+            assert await added(service, theirs, "try") == (0, 3)
+        else:
+            await service.forget("talk")
+        ours = lines(tmp_path / "ours.jsonl", "one", "another")
+        assert await added(service, ours, "try") == (2, 0)
+        assert await added(service, ours, "try") == (0, 2)
+        assert await added(service, lines(ours, "one", "another", "more"), "try") == (1, 2)
+
+
+# --- the very beginning
+
+
+async def test_a_rewind_to_the_beginning_removes_every_row_and_what_follows_starts_anew(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("one", "two"))
+        await service.append("talk", turns(1, 9))
+        await service.compact("talk", "lcm")
+        shown = await look(service, PrepareQuery("talk"))
+        tables = await dump(service)
+        moved = await service.rewind("e0", "talk")
+        assert (moved.removed, moved.restored, moved.leaf) == (20, 0, "e0")
+        assert (await service.rewind("s1/e0", "talk")).removed == 0
+        assert (await look(service, PrepareQuery("talk")))["messages"].messages == ()
+        assert not (await service.grep(GrepQuery("turn", session="talk"))).hits
+        assert all(node.removed for node in (await service.list_nodes("talk")).nodes)
+        assert (await service.doctor()).healthy
+        with pytest.raises(InvalidArgument, match="before its first row"):
+            await service.fork("talk", None, "try")
+        await service.rewind("e20", "talk")
+        await same(service, tables)
+        again = (await look(service, PrepareQuery("talk")))["messages"]
+        assert again.messages == shown["messages"].messages
+        await service.rewind("e0", "talk")
+        await service.append("talk", said("anew"))
+        view = (await look(service, PrepareQuery("talk")))["messages"]
+        assert view.tail == ["e21"]
+        tree = await service.tree("talk")
+        assert [(branch.after, branch.active, branch.rows) for branch in tree.branches] == [
+            (None, True, 1),
+            (None, False, 20),
+        ]
+
+
+# --- exports
+
+
+@pytest.mark.parametrize("leaf", ["e0", "e1", "e3", "e5", "e8", "e9"])
+async def test_an_export_of_a_rewound_session_ends_where_it_did(tmp_path: Path, leaf: str) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("one", "two", "three", "four"))
+        await service.append("talk", [{**entry, "parent": "e2"} for entry in said("again")])
+        await service.append("talk", said("more", "yet more"))
+        await service.rewind("e0", "talk")
+        await service.append("talk", said("from the beginning", "on"))
+        await service.rewind(leaf, "talk")
+    before, after = await copied(tmp_path)
+    assert after == before
+
+
+async def test_an_export_that_is_imported_again_moves_nothing_that_went_on(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("one", "two", "three", "four"))
+        await service.rewind("e2", "talk")
+        file = tmp_path / "out.jsonl"
+        file.write_bytes(b"".join([page async for page in service.export("talk")]))
+    async with serving(tmp_path / "other.sqlite") as other:
+        await other.import_file(file)
+        await other.append("talk", said("five"))
+        await other.import_file(file)
+        assert (await look(other, PrepareQuery("talk")))["messages"].tail == ["e1", "e2", "e5"]
+
+
+# --- what is gone
+
+
+async def test_the_number_of_a_forgotten_session_is_given_to_no_other(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("one", said("one"))
+        await service.append("two", said("two"))
+        await service.forget("two")
+        for number, make in enumerate(("append", "fork", "again"), 3):
+            if make == "fork":
+                assert (await service.fork("one", None, make)).id == f"s{number}"
+            else:
+                await service.append(make, said(make))
+            with pytest.raises(UnknownSession):
+                await service.expand("s2/e1")
+        listed = (await service.sessions(project="*")).sessions
+        assert {line.id for line in listed} == {"s1", "s3", "s4", "s5"}
+
+
+# --- redo
+
+
+async def test_a_node_that_says_the_same_again_is_told_as_it_stands(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", turns(1, 9))
+        await service.compact("talk", "lcm")
+        await service.work.store.write(lambda db: db.execute("UPDATE tier SET model = 'another'"))
+        before = await dump(service)
+        redone = await service.redo("#1", "talk")
+        assert (redone.changed, redone.model) == (False, "another")
+        await same(service, before)
+
+
+# --- a search
+
+
+async def test_a_search_that_finds_removed_rows_alone_says_how_many(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("one", "a needle", "needle again", "end"))
+        await service.rewind("e1", "talk")
+        found = await service.grep(GrepQuery("needle", session="talk"))
+        assert found.hits == ()
+        assert "removed rows left out, of which 2 match (include_removed); " in found.searched
+        for pattern, removed in (("needle", True), ("nowhere", False), ("one", False)):
+            found = await service.grep(GrepQuery(pattern, session="talk", include_removed=removed))
+            assert "match" not in found.searched
