@@ -168,6 +168,6 @@ async def dump(service: Service) -> Dump:
 
 def _dump(db: apsw.Connection) -> Dump:
     names = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    passing = ("observation", "lease", "followed", "gram", "sqlite_")
+    passing = ("observation", "lease", "followed", "gram", "word", "sqlite_")
     kept = [name for name in names if not name.startswith(passing) or name.startswith("followed_")]
     return {name: list(db.execute(f'SELECT * FROM "{name}"')) for name in kept}

@@ -123,7 +123,11 @@ async def test_a_key_stands_in_no_file_observation_or_answer(store_path: Path) -
             def everything(db: Any) -> str:
                 tables = [name for (name,) in db.execute("SELECT name FROM sqlite_schema WHERE type='table'")]
                 return str(
-                    [list(db.execute(f"SELECT * FROM {name}")) for name in tables if "gram" not in name]
+                    [
+                        list(db.execute(f"SELECT * FROM {name}"))
+                        for name in tables
+                        if not name.startswith(("gram", "word"))
+                    ]
                 )
 
             stored = await service.work.store.read(everything)

@@ -16,6 +16,7 @@ _BACK_TO_FIRST = (
     "DROP TABLE spend",
     "DROP TABLE breaker",
     *(f"ALTER TABLE tier DROP COLUMN {name}" for name in ("input_tokens", "output_tokens", "micro_usd")),
+    *(f"DROP TABLE word{what}" for what in ("", "_instance", "_state")),
     "DROP TABLE gram",
     "DROP TABLE gram_instance",
     "DROP TABLE gram_state",

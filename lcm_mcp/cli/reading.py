@@ -84,7 +84,11 @@ def list_command(
 @click.option("--until", metavar="TIME", help="ISO 8601, included.")
 @click.option("--case-sensitive", is_flag=True)
 @click.option("--include-removed", is_flag=True, help="Also rows off the active path.")
-@click.option("--order", type=click.Choice(["newest", "oldest"]), default="newest", show_default=True)
+@click.option(
+    "--order",
+    type=click.Choice(["newest", "oldest", "relevance"]),
+    help="newest; relevance (the best hits first) for words.",
+)
 @click.option("--limit", default=10, show_default=True, type=click.IntRange(1, 50))
 @_cursor
 @json_option
@@ -93,8 +97,8 @@ def list_command(
 def grep_command(call: Call, as_json: bool, **wanted: Any) -> None:
     """Find the words that were said.
 
-    PATTERN is a text as it stands in rows or summaries; with --mode words, all its words in any
-    order; with --mode regex, an expression of RE2.
+    PATTERN is a text as it stands in rows or summaries; with --mode words, a question, answered best
+    first (with --order newest: all its words in any order); with --mode regex, an expression of RE2.
     """
     from lcm_mcp.service.requests import GrepQuery
 

@@ -185,10 +185,7 @@ class _Rows:
         self._scope = scope
         self._newest_first = newest_first
         self._sessions = json.dumps(list(scope.sessions))
-        if scope.rows is None:
-            self.count, _ = _sizes(db, self._sessions)
-        else:
-            self.count = sum(part.high - part.low + 1 for part in scope.rows)
+        self.count = size_of(db, scope)
 
     def sieve(self, required: Sequence[str], texts: int) -> str | None:
         """The piece by which SQLite should sift them, where that is faster than an index of so many texts."""
@@ -352,6 +349,14 @@ def _numbers(db: apsw.Connection, session: SessionId, span: Span) -> tuple[int, 
         for text in (span.low, span.high)
     )
     return low or 0, high or _BEYOND
+
+
+def size_of(db: apsw.Connection, scope: Scope) -> int:
+    """How many rows a scope has."""
+    if scope.rows is None:
+        rows, _ = _sizes(db, json.dumps(list(scope.sessions)))
+        return rows
+    return sum(part.high - part.low + 1 for part in scope.rows)
 
 
 def _sizes(db: apsw.Connection, sessions: str) -> tuple[int, int]:

@@ -31,9 +31,9 @@ from lcm_mcp.service import (
     pictures,
     pinning,
     preparing,
+    ranking,
     reading,
     redoing,
-    searching,
     selecting,
     statistics,
     writing,
@@ -145,7 +145,7 @@ class Service:
         """Rows and summaries that hold a pattern."""
         named = query.session if query.node is None else following.session_in(query.node, query.session)
         behind = await following.catch_up(self.work, named)
-        return replace(await self.work.store.read(searching.grep, self.work, query), behind=behind)
+        return replace(await self.work.store.read(ranking.grep, self.work, query), behind=behind)
 
     async def describe(self, id: str, session: str | None = None) -> Description:
         """What a node or a row is."""

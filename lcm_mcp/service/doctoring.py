@@ -22,7 +22,7 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.checking import Fault
 from lcm_mcp.errors import InstallRefused, StoreError
 from lcm_mcp.ids import Seq
-from lcm_mcp.search import index
+from lcm_mcp.search import index, words
 from lcm_mcp.service import troubles
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
 from lcm_mcp.service.following import following_state
@@ -191,13 +191,22 @@ def _coverage(db: apsw.Connection) -> Check:
     return Check("coverage", True, f"{total - bare} of {total} rows on active paths are summarized")
 
 
+def index_faults(db: apsw.Connection) -> list[str]:
+    """What is wrong with the two search indexes."""
+    return [
+        *integrity.index_faults(db),
+        *index.faults(db, MOST_INDEXED),
+        *words.faults(db, MOST_INDEXED),
+    ]
+
+
 def _index(db: apsw.Connection) -> Check:
     """How far the search index is; what it lacks above its watermark is read by every search, so that is no
     fault."""
-    found = [*integrity.index_faults(db), *index.faults(db, MOST_INDEXED)]
+    found = index_faults(db)
     if found:
         return Check("index", False, f"{_named(found)}. {MEND}")
-    left = index.unindexed(db)
+    left = max(index.unindexed(db), words.unindexed(db))
     return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
 
 

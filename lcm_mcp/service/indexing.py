@@ -1,4 +1,4 @@
-"""Feeding the search index, and making file handles of earlier rows, slice by slice, beside the requests or
+"""Feeding the search indexes, and making file handles of earlier rows, slice by slice, beside the requests or
 at the end of a command.
 
 A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import anyio
 
 from lcm_mcp.errors import StoreClosed, StoreError
-from lcm_mcp.search import index
+from lcm_mcp.search import index, words
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import files
 
@@ -32,6 +32,8 @@ async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None
         await store.write(index.feed)
         if on_left is not None:
             on_left(await store.read(index.unindexed))
+    while await store.read(words.behind):
+        await store.write(words.feed)
 
 
 async def keep_fed(store: Store, large_chars: int) -> None:

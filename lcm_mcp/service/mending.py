@@ -14,13 +14,12 @@ import apsw
 
 from lcm_mcp.dag import checking as dag_checking
 from lcm_mcp.errors import StoreError
-from lcm_mcp.search import index
+from lcm_mcp.search import index, words
 from lcm_mcp.service.answers import Diagnosis
-from lcm_mcp.service.doctoring import MOST_INDEXED
+from lcm_mcp.service.doctoring import index_faults
 from lcm_mcp.service.indexing import feed_all
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.storage import integrity
 from lcm_mcp.transcript import checking, sessions
 from lcm_mcp.transcript.path import Path
 
@@ -55,6 +54,7 @@ async def mend(work: Workplace, diagnosis: Diagnosis) -> Sequence[str]:
     # The index first: forgetting a text asks it.
     if await _is_index_false(work):
         await work.store.write(index.reset)
+        await work.store.write(words.reset)
         await feed_all(work.store, work.settings.large_file_chars)
         done.append("The search index was made anew.")
     said = [await work.store.write(step) for step in _STEPS]
@@ -71,7 +71,7 @@ def _close(work: Workplace) -> str:
 
 async def _is_index_false(work: Workplace) -> bool:
     def look(db: apsw.Connection) -> bool:
-        return bool(integrity.index_faults(db) or index.faults(db, MOST_INDEXED))
+        return bool(index_faults(db))
 
     try:
         return await work.store.read(look)
@@ -128,6 +128,7 @@ def _texts(db: apsw.Connection) -> str | None:
     if not found:
         return None
     index.forget(db, found)
+    words.forget(db, found)
     checking.drop_texts(db, found)
     return f"{len(found)} texts that belonged to nothing were dropped."
 

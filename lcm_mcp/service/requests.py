@@ -11,7 +11,10 @@ from lcm_mcp.service.answers import Format, Strategy
 
 @dataclass(frozen=True, slots=True)
 class GrepQuery:
-    """pattern has 1 to 500 characters; since and until are ISO 8601, both included; node is #12 or s7/#12."""
+    """pattern has 1 to 500 characters; since and until are ISO 8601, both included; node is #12 or s7/#12.
+
+    order None is the mode's own: relevance for words, unless their case is told apart; newest for the others.
+    """
 
     pattern: str
     mode: Literal["literal", "words", "regex"] = "literal"
@@ -23,9 +26,16 @@ class GrepQuery:
     until: str | None = None
     case_sensitive: bool = False
     include_removed: bool = False
-    order: Literal["newest", "oldest"] = "newest"
+    order: Literal["newest", "oldest", "relevance"] | None = None
     limit: int = 10
     cursor: str | None = None
+
+    @property
+    def by_relevance(self) -> bool:
+        """Whether the best hits come first, some of the words being enough."""
+        if self.order is None:
+            return self.mode == "words" and not self.case_sensitive
+        return self.order == "relevance"
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ REMOVED_HITS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """Where a query looks: in words, under a name that stays the same as sessions come and grow."""
 
     name: str
@@ -57,19 +57,14 @@ class _Place:
 
 def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     """One page of the rows and summaries that hold the pattern."""
-    if not 1 <= len(query.pattern) <= MAX_PATTERN_CHARACTERS:
-        raise InvalidArgument(
-            "pattern",
-            f"it has {len(query.pattern)} characters",
-            f"Give 1 to {MAX_PATTERN_CHARACTERS} characters.",
-        )
-    place = _place(db, work, query)
-    asked = (*_same_query(query), place.name)
+    check_length("pattern", query.pattern)
+    place = place_of(db, work, query)
+    asked = (*same_query(query), place.name)
     after, seen = None, 0
     if query.cursor is not None:
         *place_after, seen = (int(value) for value in cursors.read(query.cursor, asked, int, int, int, int))
         after = Position(*place_after)
-    wanted = _wanted(query)
+    wanted = wanted_by(query)
     scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
     nothing = count == 0 and scanned.finished
@@ -77,7 +72,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     ended = scanned.finished and not scanned.more
     return HitPage(
         scope=place.words,
-        hits=_hits(db, place, scanned.found),
+        hits=hits_of(db, place, scanned.found),
         near=near,
         total=count if ended else None,
         at_least=count + (scanned.finished and scanned.more),
@@ -88,7 +83,15 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     )
 
 
-def _same_query(query: GrepQuery) -> tuple[object, ...]:
+def check_length(name: str, text: str) -> None:
+    """Refuses what is too long to look for, or empty."""
+    if not 1 <= len(text) <= MAX_PATTERN_CHARACTERS:
+        raise InvalidArgument(
+            name, f"it has {len(text)} characters", f"Give 1 to {MAX_PATTERN_CHARACTERS} characters."
+        )
+
+
+def same_query(query: GrepQuery) -> tuple[object, ...]:
     """What makes two queries one search: all but how much of it is wanted at a time."""
     plain = replace(query, limit=0, cursor=None)
     return tuple(getattr(plain, name) for name in GrepQuery.__dataclass_fields__)
@@ -101,7 +104,7 @@ def _next(asked: Sequence[object], scanned: Scanned, count: int) -> str:
     return cursors.make(asked, (*behind, count))
 
 
-def _wanted(query: GrepQuery) -> Wanted:
+def wanted_by(query: GrepQuery) -> Wanted:
     return Wanted(
         matcher=_matcher(readable(query.pattern), query),
         rows=query.scope in ("all", "rows"),
@@ -110,7 +113,7 @@ def _wanted(query: GrepQuery) -> Wanted:
         since=None if query.since is None else parse_time("since", query.since),
         until=None if query.until is None else parse_time("until", query.until),
         include_removed=query.include_removed,
-        newest_first=query.order == "newest",
+        newest_first=query.order != "oldest",
     )
 
 
@@ -124,7 +127,7 @@ def _matcher(pattern: str, query: GrepQuery) -> Matcher:
             return expression(pattern, case_sensitive=query.case_sensitive)
 
 
-def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
+def place_of(db: apsw.Connection, work: Workplace, query: GrepQuery) -> Place:
     if query.node is not None:
         return _inside_node(db, work, query, query.node)
     key = query.session
@@ -142,23 +145,23 @@ def _place(db: apsw.Connection, work: Workplace, query: GrepQuery) -> _Place:
     return _many_sessions(db, work, f"project {work.project}", found, remark)
 
 
-def _one_session(session: Session) -> _Place:
-    return _Place(
+def _one_session(session: Session) -> Place:
+    return Place(
         f"s{session.id}", f"session {session.key}", [session], Scope({session.id: session.leaf}), False
     )
 
 
 def _many_sessions(
     db: apsw.Connection, work: Workplace, name: str, found: Sequence[Session], remark: str
-) -> _Place:
+) -> Place:
     where = f"{name} (sessions: {len(found)}{remark})"
     scope = Scope({session.id: session.leaf for session in found})
     # An address may be short only where a read without a session means the very one that was searched.
     full = len(found) > 1 or default_session(db, work) != found[0].id
-    return _Place(name, where, found, scope, full)
+    return Place(name, where, found, scope, full)
 
 
-def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> _Place:
+def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> Place:
     """A node's rows, its own summary and every summary below it."""
     session, address = addressed(db, work, parse_node(node), query.session)
     assert isinstance(address, NodeAddress)
@@ -168,10 +171,10 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
     where = f"node #{found.id} of session {session.key}"
     scope = Scope({session.id: session.leaf}, rows, below)
     named = parse_node(node).session is not None
-    return _Place(f"s{session.id}/#{found.id}", where, [session], scope, named)
+    return Place(f"s{session.id}/#{found.id}", where, [session], scope, named)
 
 
-def _hits(db: apsw.Connection, place: _Place, found: Sequence[Found]) -> tuple[Hit, ...]:
+def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[Hit, ...]:
     by_id = {session.id: session for session in place.sessions}
     covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
     return tuple(
@@ -211,16 +214,16 @@ def _hit(session: Session, cover: Cover, found: Found, also: Sequence[str], full
     )
 
 
-def _near(db: apsw.Connection, place: _Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:
+def _near(db: apsw.Connection, place: Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:
     """Rows that hold every word of a literal pattern which itself was not found."""
     if query.mode != "literal" or query.cursor is not None or len(query.pattern.split()) < 2:
         return ()
     loose = words(readable(query.pattern), case_sensitive=query.case_sensitive)
     scanned = scan(db, place.scope, replace(wanted, matcher=loose), NEAR_HITS, None, SCAN_S)
-    return _hits(db, place, scanned.found)
+    return hits_of(db, place, scanned.found)
 
 
-def _removed(db: apsw.Connection, place: _Place, wanted: Wanted) -> str:
+def _removed(db: apsw.Connection, place: Place, wanted: Wanted) -> str:
     """How many removed rows and summaries hold what nothing else does, in words; nothing where none do."""
     if wanted.include_removed:
         return ""
@@ -230,7 +233,7 @@ def _removed(db: apsw.Connection, place: _Place, wanted: Wanted) -> str:
     return f", of which {more}{found} match (include_removed)" if found else ""
 
 
-def _searched(query: GrepQuery, place: _Place, scanned: Scanned, removed_found: str) -> str:
+def _searched(query: GrepQuery, place: Place, scanned: Scanned, removed_found: str) -> str:
     """In words: what was looked through and how it was compared; what the index rules out is not read."""
     what, read = {
         "all": ("rows and summaries", f"{scanned.rows} rows and {scanned.summaries} summaries"),

@@ -19,19 +19,20 @@ _OF_INDEX = "fts5"
 
 
 def faults(db: apsw.Connection) -> list[str]:
-    """SQLite's own integrity check, which reads every page; empty where all but the search index is sound."""
+    """SQLite's own integrity check, which reads every page; empty where all but search indexes is sound."""
     return [said for said in _said(db) if _OF_INDEX not in said.lower()]
 
 
 def index_faults(db: apsw.Connection) -> list[str]:
-    """What SQLite finds wrong with the structure of the search index."""
+    """What SQLite finds wrong with the structure of the search indexes."""
     return [said for said in _said(db) if _OF_INDEX in said.lower()]
 
 
 def _said(db: apsw.Connection) -> list[str]:
     with suppress(apsw.Error):
-        # A connection that looked before goes on from what it then knew of the search index, unless asked.
+        # A connection that looked before goes on from what it then knew of a search index, unless asked.
         list(db.execute("SELECT rowid FROM gram WHERE gram MATCH 'zzz' LIMIT 1"))
+        list(db.execute("SELECT rowid FROM word WHERE word MATCH 'zzz' LIMIT 1"))
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(10)")]
     return [] if found == ["ok"] else found
 

@@ -266,6 +266,15 @@ _FORGOTTEN: tuple[str, ...] = (
     "CREATE TABLE forgotten(id INTEGER PRIMARY KEY) STRICT",
 )
 
+_WORDS: tuple[str, ...] = (
+    # The stems of words of texts, and nothing else. Fed in slices; texts up to id `upto` are in it.
+    """CREATE VIRTUAL TABLE word USING fts5(
+        words, content='', detail=none, columnsize=0, tokenize='porter unicode61')""",
+    "CREATE VIRTUAL TABLE word_instance USING fts5vocab(word, 'instance')",
+    "CREATE TABLE word_state(one INTEGER PRIMARY KEY CHECK(one = 1), upto INTEGER NOT NULL) STRICT",
+    "INSERT INTO word_state VALUES(1, 0)",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -277,6 +286,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _SUPERSEDED,
     _FILES,
     _FORGOTTEN,
+    _WORDS,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

@@ -21,7 +21,8 @@ class GrepArguments(Arguments):
     mode: Annotated[
         Literal["literal", "words", "regex"],
         Field(
-            description="literal: this text anywhere, in words too; words: all of its words, in any order; "
+            description="literal: this text anywhere, in words too; words: its words in any form, the best "
+            "hits first (with order newest or oldest: all of them, as written); "
             "regex: an expression of RE2, e.g. Err(or)? \\d+, with (?m) for ^ and $ at lines."
         ),
     ] = "literal"
@@ -47,7 +48,13 @@ class GrepArguments(Arguments):
     include_removed: Annotated[bool, Field(description="Rows off the active path too, marked removed.")] = (
         False
     )
-    order: Annotated[Literal["newest", "oldest"], Field(description="Which hits come first.")] = "newest"
+    order: Annotated[
+        Literal["newest", "oldest", "relevance"] | None,
+        Field(
+            description="Which hits come first: newest where not given, relevance for words. relevance takes "
+            "a question as it is and needs some of its words only."
+        ),
+    ] = None
     limit: Annotated[int, Field(ge=1, le=50, description="Hits on a page.")] = 10
     cursor: Cursor = None
 
@@ -94,7 +101,8 @@ TOOL = Tool(
         "original rows and in summaries. Use it when you need a name, number, error, path or phrase "
         "that is no longer in your context. Without `session` it searches the current folder's sessions.\n"
         "`literal` finds the text as it is, also inside words and identifiers and in any language; "
-        "`words` finds rows that hold all the words; in both nothing is a wildcard. `regex` is a regular "
+        "`words` takes a question in plain words and ranks what answers it: what was decided, where "
+        "something was talked about; in both nothing is a wildcard. `regex` is a regular "
         "expression without look-around. Rows show calls as [call Bash], "
         "results as [result] or [failed result]: search these with role tool for what went wrong.\n"
         "Returns hits with ref (e104, or s7/e104 over several sessions), role, time, a snippet that "
