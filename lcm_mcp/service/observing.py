@@ -34,7 +34,8 @@ MAX_FAULTS = 8
 class Judged:
     """How a preparation stands: its view before and now, for whom it is, and what was done.
 
-    bytes_per_token is the provider's own ratio where it is known.
+    bytes_per_token is the provider's own ratio where it is known; recalled are the tokens of rows recalled
+    for this request alone.
     """
 
     first_view: View
@@ -47,16 +48,17 @@ class Judged:
     bytes_per_token: float | None
     compacted: Compacted | None = None
     regime: Literal["passive", "async", "blocking"] = "passive"
+    recalled: int = 0
 
     @property
     def estimate(self) -> int:
         """The request by the fixed rule, in tokens."""
-        return self.preamble.tokens + self.view.size.tokens
+        return self.preamble.tokens + self.view.size.tokens + self.recalled
 
     @property
     def calibrated(self) -> int | None:
         """The request under the provider's own ratio, where that is known."""
-        return None if self.bytes_per_token is None else self._tokens(self.view)
+        return None if self.bytes_per_token is None else self._tokens(self.view) + self.recalled
 
     @property
     def tokens(self) -> int:

@@ -35,6 +35,7 @@ class Facts:
     calibrated: int | None = None
     receipt: Receipt | None = None
     observation: Observation | None = None
+    recalled: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +54,13 @@ class HeldMark:
     leaf: int
     messages: int
     renamed: bool
+    recalled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Bookmark:
-    """What a cursor holds: the projection by its cut and leaf, where to go on in it, and since when."""
+    """What a cursor holds: the projection by its cut and leaf, where to go on in it, and since when; recalled
+    are the rows recalled in it."""
 
     cut: int
     leaf: int
@@ -66,11 +69,12 @@ class Bookmark:
     estimate: int
     calibrated: int | None
     held: HeldMark | None
+    recalled: str
 
 
 def read_cursor(cursor: str, session: Session, form: Format) -> Bookmark:
     """The bookmark in a cursor of this session and format. Raises BadCursor."""
-    *read, status = cursors.read(cursor, _asked(session, form), *[int] * 10, str)
+    *read, status, recalled = cursors.read(cursor, _asked(session, form), *[int] * 11, str, str)
     numbers = [int(number) for number in read]
     if status not in get_args(Status) or any(number < 0 for number in numbers):
         raise BadCursor
@@ -82,7 +86,8 @@ def read_cursor(cursor: str, session: Session, form: Format) -> Bookmark:
         cast("Status", status),
         estimate,
         calibrated or None,
-        HeldMark(held[0], held[1], held[2], bool(held[3])) if held[1] else None,
+        HeldMark(held[0], held[1], held[2], bool(held[3]), bool(held[4])) if held[1] else None,
+        str(recalled),
     )
 
 
@@ -163,11 +168,18 @@ def _cursor(view: View, change: Change, following: Start, facts: Facts) -> str:
             facts.estimate,
             facts.calibrated or 0,
             *(
-                (0, 0, 0, 0)
+                (0, 0, 0, 0, 0)
                 if held is None
-                else (held.view.cut_number, held.view.leaf, held.wire.messages, int(held.wire.renamed))
+                else (
+                    held.view.cut_number,
+                    held.view.leaf,
+                    held.wire.messages,
+                    int(held.wire.renamed),
+                    int(held.wire.recalled),
+                )
             ),
             facts.status,
+            facts.recalled,
         ),
     )
 

@@ -104,13 +104,15 @@ class Observation:
 class Wire:
     """How a projection was given: in which form, in how many messages, and where cache marks go.
 
-    renamed: a call in it bears another id than the stored one.
+    renamed: a call in it bears another id than the stored one. recalled: its last message ends with rows that
+    were recalled for this request alone.
     """
 
     format: Format
     messages: int
     renamed: bool
     cache_breakpoints: tuple[int, ...]
+    recalled: bool = False
 
 
 @dataclass(frozen=True, slots=True)

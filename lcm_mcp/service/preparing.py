@@ -24,6 +24,7 @@ from lcm_mcp.service.observing import Judged, observe, status_of, write_observat
 from lcm_mcp.service.paging import Bookmark, Facts, Start, page, read_cursor
 from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.prepared import Observation, Prepared, Wire
+from lcm_mcp.service.recalling import Recalled, recall, recalled_again, with_recalled, without_recalled
 from lcm_mcp.service.requests import PrepareQuery, Usage
 from lcm_mcp.service.selecting import put_strategy
 from lcm_mcp.service.spending import breaker_line, breakers_open
@@ -41,6 +42,7 @@ from lcm_mcp.service.windows import (
 )
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.service.writing import NOT_MEASURED, Guard, append, keep_usage
+from lcm_mcp.tokens import text_tokens, utf8_length
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
 
@@ -225,29 +227,53 @@ async def _answer(
     work: Workplace, query: PrepareQuery, judged: Judged, receipt: Receipt | None, notes: tuple[str, ...]
 ) -> Prepared:
     view = judged.view
-    outlined, change, unheld = await work.store.read(_since, view, query)
+    outlined, change, unheld, recalled = await work.store.read(_since, view, query, judged)
+    judged = replace(judged, recalled=text_tokens(recalled.block))
     status, said = status_of(work.settings, query, judged)
     open_now = await work.store.read(breakers_open, work.models) if work.models else []
-    notes = (*notes, *unheld, *said, *map(breaker_line, open_now), *format_notes(change.notes))
+    notes = (
+        *notes,
+        *unheld,
+        *recalled.notes,
+        *said,
+        *map(breaker_line, open_now),
+        *format_notes(change.notes),
+    )
     observation = observe(query, judged, outlined, status, notes)
     if query.keep:
         size = judged.preamble.size + view.size
         body = write_observation(observation, change.wire if query.given else None)
-        seen = Observed(view.name, judged.model, size.bytes, size.beside_bytes, body)
+        shown_bytes = size.bytes + utf8_length(recalled.block)
+        seen = Observed(view.name, judged.model, shown_bytes, size.beside_bytes, body)
         await work.store.write(observations.keep, view.session.id, seen, now_ms())
     detail = observation if query.detail else None
-    facts = Facts(query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail)
+    facts = Facts(
+        query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail, recalled.written
+    )
     return page(view, change, Start(), facts)
 
 
-def _since(db: apsw.Connection, view: View, query: PrepareQuery) -> tuple[Outline, Change, tuple[str, ...]]:
-    """What the view is, what has changed since the one that the client holds, and why that is not gone by."""
-    session = view.session
+def _since(
+    db: apsw.Connection, view: View, query: PrepareQuery, judged: Judged
+) -> tuple[Outline, Change, tuple[str, ...], Recalled]:
+    """What the view is, what has changed since the one that the client holds, why that is not gone by, and
+    what was recalled."""
+    session, recalled = view.session, Recalled()
     asked = Asked(query.format, query.provider or session.provider, query.model or session.model)
     held = None if query.have is None else find_held(db, view, query.have, asked)
-    if isinstance(held, str):
-        return outline(db, view), change_since(db, view, query.format, None), (held,)
-    return outline(db, view), change_since(db, view, query.format, held), ()
+    unheld = (held,) if isinstance(held, str) else ()
+    if query.query is not None:
+        room = None if judged.window is None else judged.window.tokens - judged.tokens
+        recalled = recall(db, view, query.query, room)
+    change, recalled = _changed(db, view, query.format, None if isinstance(held, str) else held, recalled)
+    return outline(db, view), change, unheld, recalled
+
+
+def _changed(
+    db: apsw.Connection, view: View, form: Format, held: Held | None, recalled: Recalled
+) -> tuple[Change, Recalled]:
+    change = without_recalled(db, view, form, change_since(db, view, form, held))
+    return with_recalled(db, view, form, change, recalled)
 
 
 async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prepared:
@@ -258,7 +284,8 @@ async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prep
     session = await work.store.read(wanted_session, work, query.session)
     mark = read_cursor(cursor, session, query.format)
     view, change = await work.store.read(_again, session, query.format, mark)
-    facts = Facts(query.format, mark.status, format_notes(change.notes), mark.estimate, mark.calibrated)
+    notes = format_notes(change.notes)
+    facts = Facts(query.format, mark.status, notes, mark.estimate, mark.calibrated, recalled=mark.recalled)
     return page(view, change, mark.start, facts)
 
 
@@ -267,6 +294,7 @@ def _again(db: apsw.Connection, session: Session, form: Format, mark: Bookmark) 
     view = named_view(db, session.id, mark.cut, mark.leaf)
     held = mark.held and Held(
         named_view(db, session.id, mark.held.cut, mark.held.leaf),
-        Wire(form, mark.held.messages, mark.held.renamed, ()),
+        Wire(form, mark.held.messages, mark.held.renamed, (), mark.held.recalled),
     )
-    return view, change_since(db, view, form, held)
+    change, _ = _changed(db, view, form, held, recalled_again(db, view, mark.recalled))
+    return view, change

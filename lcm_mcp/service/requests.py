@@ -54,6 +54,7 @@ class PrepareQuery:
     provider and model say whom the request is for, and stay so for the session until another is named.
     after guards the append, have names the projection that the client holds. keep false leaves no observation
     behind: somebody looks, no request is made. given false keeps one of a request that nobody is given.
+    query is what rows are recalled for that the request no longer shows.
     """
 
     session: str | None = None
@@ -71,6 +72,7 @@ class PrepareQuery:
     format: Format = "messages"
     compact: Literal["auto", "force", "never"] = "auto"
     deadline_ms: int = 50_000
+    query: str | None = None
     detail: bool = False
     keep: bool = True
     given: bool = True

@@ -86,6 +86,15 @@ class PrepareArguments(Arguments):
     deadline_ms: Annotated[
         int, Field(ge=1, le=50_000, description="Folding ends after this many milliseconds.")
     ] = 50_000
+    query: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            max_length=2000,
+            description="What is asked now: up to six earlier rows that bear on it, no longer shown, are "
+            "quoted at the end of the last message, for this request only.",
+        ),
+    ] = None
     detail: Annotated[
         bool, Field(description="The whole observation too: sections, sizes, what was done.")
     ] = False

@@ -29,6 +29,7 @@ _READING: Final = (
     "tools",
     "provider",
     "format",
+    "query",
     "detail",
     "cursor",
 )
