@@ -29,7 +29,7 @@ async def test_prompts_send_a_model_to_tools_that_there_are(
 ) -> None:
     async with connected(transport, era, store_path) as client:
         prompts = (await client.list_prompts()).prompts
-        assert [prompt.name for prompt in prompts] == ["recall", "resume"]
+        assert [prompt.name for prompt in prompts] == ["recall", "resume", "summarize"]
         assert all(prompt.description and prompt.title for prompt in prompts)
         assert all(each.description for prompt in prompts for each in prompt.arguments or [])
         recall = await _written(client, "recall", {"question": "How deep is pier 17?"})
@@ -39,13 +39,14 @@ async def test_prompts_send_a_model_to_tools_that_there_are(
             client, "resume", {"session": 'a "b"'}
         )
         assert "the session used last" in await _written(client, "resume")
+        assert 'lcm_next_summary with session "s"' in await _written(client, "summarize", {"session": "s"})
 
 
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("name", "arguments", "sentence"),
     [
-        ("reminisce", {}, "There is no prompt 'reminisce'. The prompts are recall, resume."),
+        ("reminisce", {}, "There is no prompt 'reminisce'. The prompts are recall, resume, summarize."),
         ("recall", {}, "question: it is missing. Give a text of 1 to 10000 characters."),
         ("recall", {"question": " "}, "question: it is missing. "),
         ("recall", {"question": "x" * 10_001}, "question: it has 10001 characters. Give at most 10000."),

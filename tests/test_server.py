@@ -104,7 +104,10 @@ async def test_every_tool_is_published_with_schemas_and_hints(era: Era, store_pa
             assert hints.idempotent_hint == (hints.read_only_hint or tool.name == "lcm_rewind")
 
 
-_WRITING = ("lcm_append", "lcm_compact", "lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context")
+_WRITING = (
+    *("lcm_append", "lcm_compact", "lcm_next_summary", "lcm_submit_summary"),
+    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context"),
+)
 
 
 # --- faults

@@ -50,11 +50,12 @@ _WRONG_USAGE: list[tuple[object, str]] = [
     ),
 ]
 _READS_OF_ONE: list[tuple[str, str]] = [("lcm_describe", "id"), ("lcm_expand", "id"), ("lcm_grep", "node")]
+_OF_A_SESSION = [tool for tool in TOOLS if "session" in tool.input_schema["properties"]]
 _REFUSED: list[Refused] = [
     *((tool.name, {"colour": 1, "size": 2}, "colour, size: there is no such argument") for tool in TOOLS),
     ("lcm_list", {"a\nb": 1}, '"a\\nb": there is no such argument'),
-    *((tool.name, {"session": ["s"]}, "session: it is an array") for tool in TOOLS[1:]),
-    *((tool.name, {"session": ""}, "session: it has 0 characters") for tool in TOOLS[1:]),
+    *((tool.name, {"session": ["s"]}, "session: it is an array") for tool in _OF_A_SESSION),
+    *((tool.name, {"session": ""}, "session: it has 0 characters") for tool in _OF_A_SESSION),
     *((tool.name, {"session": "nobody"}, "There is no session 'nobody'") for tool in TOOLS[1:6]),
     ("lcm_compact", {"session": "nobody"}, "There is no session 'nobody'"),
     ("lcm_compact", {"session": None}, "session: it is missing. Give a text of 1 to 200 characters."),
@@ -122,6 +123,12 @@ _REFUSED: list[Refused] = [
     ("lcm_fork", {"new_session": " "}, "new_session: it is empty or too long"),
     ("lcm_fork", {"marker": "here"}, "marker: it is a text. Give true or false."),
     ("lcm_rewind", {"to": "s9/e3"}, "to: 's9/e3' is neither a row nor an entry_id of session 'harbour'"),
+    ("lcm_next_summary", {"session": "nobody"}, "There is no session 'nobody'"),
+    ("lcm_next_summary", {"cursor": "Zm9yZWlnbg"}, "cursor: it does not belong to"),
+    ("lcm_next_summary", {"max_bytes": 30_001}, "max_bytes: it is 30001. Give a whole number from 500 to"),
+    ("lcm_submit_summary", {"task": "t"}, "task: 't' is no task, or its time was over and another has it."),
+    ("lcm_submit_summary", {"task": None}, "task: it is missing. Give a text of 1 to 100 characters."),
+    ("lcm_submit_summary", {"author": ""}, "author: it has 0 characters. Give a text of 1 to 80"),
     ("lcm_redo", {"id": "e3"}, "node: 'e3' is not a node."),
     ("lcm_redo", {"id": "#999"}, "#999 names nothing in session 'harbour'"),
     ("lcm_rewind", {"to": None}, "to: it is missing. Give a text of 1 to 200 characters."),
@@ -147,6 +154,8 @@ _ENOUGH: dict[str, dict[str, object]] = {
     "prepare_context": {"session": "harbour"},
     "lcm_append": {"session": "harbour", "entries": [{"role": "user", "content": "a"}]},
     "lcm_compact": {"session": "harbour"},
+    "lcm_next_summary": {"session": "harbour"},
+    "lcm_submit_summary": {"task": "none", "text": "a"},
     "lcm_redo": {"session": "harbour", "id": "#1"},
     "lcm_fork": {"session": "harbour"},
     "lcm_rewind": {"session": "harbour", "to": "e1"},

@@ -62,13 +62,18 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "prepare_context",
         "lcm_append",
         "lcm_compact",
+        "lcm_next_summary",
+        "lcm_submit_summary",
         "lcm_redo",
         "lcm_fork",
         "lcm_rewind",
     ]
 
 
-_WRITING = ("lcm_append", "lcm_compact", "lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context")
+_WRITING = (
+    *("lcm_append", "lcm_compact", "lcm_next_summary", "lcm_submit_summary"),
+    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context"),
+)
 
 
 @pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)

@@ -34,7 +34,7 @@ from lcm_mcp.tools import TOOLS, TOOLSETS, ToolsetName
 READ = ["lcm_sessions", "lcm_list", "lcm_grep", "lcm_describe", "lcm_expand", "prepare_context"]
 OFFERED: dict[ToolsetName, list[str]] = {
     "read": READ,
-    "agent": [*READ, "lcm_append", "lcm_compact"],
+    "agent": [*READ, "lcm_append", "lcm_compact", "lcm_next_summary", "lcm_submit_summary"],
     "all": [tool.name for tool in TOOLS],
 }
 

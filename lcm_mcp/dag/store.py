@@ -80,6 +80,29 @@ def find_node(db: apsw.Connection, session: SessionId, node: NodeId) -> Node | N
     return None if row is None else Node(*row)
 
 
+def find_over(db: apsw.Connection, session: SessionId, depth: int, first: Seq, last: Seq) -> Node | None:
+    """The node of a depth over exactly these rows."""
+    row = next(
+        db.execute(
+            _NODE.replace("FROM node ", "FROM node INDEXED BY node_by_last ")
+            + "WHERE node.session = ? AND node.last = ? AND node.first = ? AND node.depth = ?",
+            (session, last, first, depth),
+        ),
+        None,
+    )
+    return None if row is None else Node(*row)
+
+
+def by_rule(db: apsw.Connection, session: SessionId) -> Iterator[Node]:
+    """The nodes that no model or agent wrote, leaves first, of one depth the newest first."""
+    rows = db.execute(
+        _NODE + "WHERE node.session = ? AND tier.model IN ('extractive', 'truncation') "
+        "ORDER BY node.depth, node.last DESC",
+        (session,),
+    )
+    return (Node(*row) for row in rows)
+
+
 Place = tuple[Seq, int, NodeId]
 """Where a node stands in a listing: by its first row, a parent before its children, then by id."""
 

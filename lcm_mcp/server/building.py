@@ -40,6 +40,7 @@ def build_server(
     calls is where the calls in flight are kept, for who wants to end them.
     """
     in_flight = Calls() if calls is None else calls
+    menu = prompts.PROMPTS if toolset == "read" else prompts.AGENT_PROMPTS
 
     async def read_resource(
         _context: Context, params: types.ReadResourceRequestParams
@@ -49,13 +50,13 @@ def build_server(
     async def list_prompts(
         _context: Context, _params: types.PaginatedRequestParams | None
     ) -> types.ListPromptsResult:
-        return prompts.listed()
+        return prompts.listed(menu)
 
     async def get_prompt(_context: Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
-        return prompts.written(params.name, params.arguments or {})
+        return prompts.written(menu, params.name, params.arguments or {})
 
     async def complete(_context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await prompts.completed(service, in_flight, params)
+        return await prompts.completed(menu, service, in_flight, params)
 
     offered = _Offered(service, TOOLSETS[toolset], in_flight)
     return Server(

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 
 from lcm_mcp.service import (
+    agents,
     branching,
     discovering,
     doctoring,
@@ -38,6 +39,7 @@ from lcm_mcp.service import (
     statistics,
     writing,
 )
+from lcm_mcp.service.agents import Submitted, WantedSummary
 from lcm_mcp.service.answers import (
     Description,
     Diagnosis,
@@ -274,6 +276,17 @@ class Service:
     async def redo(self, id: str, session: str | None = None) -> Redone:
         """Make a node's summary again from its sources."""
         return await redoing.redo(self.work, id, session)
+
+    async def next_summary(
+        self, session: str | None = None, max_bytes: int = 5000, cursor: str | None = None
+    ) -> WantedSummary:
+        """The next summary that an agent may write, and its source a page at a time."""
+        await self._catch_up(session)
+        return await agents.next_summary(self.work, session, max_bytes, cursor)
+
+    async def submit_summary(self, task: str, text: str, author: str | None = None) -> Submitted:
+        """Store a summary that an agent wrote, or say why not."""
+        return await agents.submit(self.work, task, text, author)
 
     async def forget(self, session: str) -> Forgotten:
         """Take a session out of the store for good."""

@@ -158,8 +158,8 @@ async def _make_leaves(
 ) -> list[Node] | Stale:
     made: list[tuple[Span, Summary]] = []
     for span in spans:
-        source = await work.store.read(_rows_source, goal.session, leaf, span)
-        summary = await climb(chain, _task(source, span.tokens, 0, span.first, span.last, goal.policy))
+        source = await work.store.read(rows_source, goal.session, leaf, span)
+        summary = await climb(chain, task_for(source, span.tokens, 0, span.first, span.last, goal.policy))
         # A leaf's source has at least MIN_LEAF_TOKENS, and a pointer to it far fewer.
         assert summary is not None
         made.append((span, summary))
@@ -169,9 +169,9 @@ async def _make_leaves(
 async def _make_parent(
     work: Workplace, goal: Goal, children: Sequence[Node], chain: Sequence[Summarizer]
 ) -> Node | Stale | None:
-    source, tokens = await work.store.read(_nodes_source, goal.session, children)
+    source, tokens = await work.store.read(nodes_source, goal.session, children)
     first, last = children[0].first, children[-1].last
-    summary = await climb(chain, _task(source, tokens, children[0].depth + 1, first, last, goal.policy))
+    summary = await climb(chain, task_for(source, tokens, children[0].depth + 1, first, last, goal.policy))
     if summary is None:
         return None
     return await work.store.write(dag.commit_parent, goal.session, children, tokens, summary, now_ms())
@@ -179,21 +179,21 @@ async def _make_parent(
 
 async def remake(work: Workplace, session: SessionId, node: Node, policy: Policy) -> Summary | None:
     """A node's summary made again from its sources; None where none is smaller. Raises SummarizerFailed."""
-    source, tokens = await work.store.read(_source_of, session, node)
+    source, tokens = await work.store.read(node_source, session, node)
     chain = chain_for(work, session, Progress(), time.monotonic() + REMAKE_S)
-    return await climb(chain, _task(source, tokens, node.depth, node.first, node.last, policy))
+    return await climb(chain, task_for(source, tokens, node.depth, node.first, node.last, policy))
 
 
-def _source_of(db: apsw.Connection, session: SessionId, node: Node) -> tuple[Source, TokenCount]:
+def node_source(db: apsw.Connection, session: SessionId, node: Node) -> tuple[Source, TokenCount]:
     if node.depth == 0:
         span = Path(db, session, node.last).between(node.first, node.last)
         rows = store.read_rows(db, session, span)
         return RowsSource(list(files.described(db, session, rows))), node.source_tokens
     below = (dag.find_node(db, session, child) for child in dag.children(db, session, node.id))
-    return _nodes_source(db, session, [child for child in below if child is not None])
+    return nodes_source(db, session, [child for child in below if child is not None])
 
 
-def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq, policy: Policy) -> Task:
+def task_for(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq, policy: Policy) -> Task:
     return Task(
         source=source,
         source_tokens=tokens,
@@ -203,13 +203,13 @@ def _task(source: Source, tokens: TokenCount, depth: int, first: Seq, last: Seq,
     )
 
 
-def _rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span) -> RowsSource:
+def rows_source(db: apsw.Connection, session: SessionId, leaf: Seq, span: Span) -> RowsSource:
     path = Path(db, session, leaf)
     rows = store.read_rows(db, session, path.between(span.first, span.last))
     return RowsSource(list(files.described(db, session, rows)))
 
 
-def _nodes_source(
+def nodes_source(
     db: apsw.Connection, session: SessionId, nodes: Sequence[Node]
 ) -> tuple[NodesSource, TokenCount]:
     """What a parent is made from, the most thorough text of each child, and what it has to be smaller than:

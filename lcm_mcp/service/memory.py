@@ -35,7 +35,7 @@ async def fold_memory(work: Workplace, session: SessionId) -> Folded | None:
     """Make nodes of every complete older unit; None where folding is off or there was nothing to fold."""
     if not work.settings.fold_imports:
         return None
-    newest = await work.store.read(_newest_unit, session)
+    newest = await work.store.read(newest_unit, session)
     if newest is None:
         return None
     progress = Progress()
@@ -53,7 +53,7 @@ async def fold_memory(work: Workplace, session: SessionId) -> Folded | None:
 async def fold_beside(work: Workplace, session: SessionId, progress: Progress, deadline: float) -> Compacted:
     """The same as a pass beside the requests, for a session that has grown."""
     began = time.monotonic()
-    newest = await work.store.read(_newest_unit, session)
+    newest = await work.store.read(newest_unit, session)
     if work.settings.fold_imports and newest is not None:
         await _fold(work, session, newest, progress, deadline)
     return Compacted(None, progress, time.monotonic() - began)
@@ -66,7 +66,8 @@ async def _fold(
     await fold(replace(work, models=()), Goal(session, newest.first, policy, deadline), progress)
 
 
-def _newest_unit(db: apsw.Connection, session: SessionId) -> Span | None:
+def newest_unit(db: apsw.Connection, session: SessionId) -> Span | None:
+    """The unit that stays whole: what stands before it is complete. None where there is no row."""
     found = sessions.find_by_id(db, session)
     if found is None or found.leaf == 0:
         return None

@@ -275,6 +275,16 @@ _WORDS: tuple[str, ...] = (
     "INSERT INTO word_state VALUES(1, 0)",
 )
 
+_TASKS: tuple[str, ...] = (
+    # Nodes that agents were asked to write; id is the lease, text one that waits for the rest of its batch.
+    """CREATE TABLE task(
+        id TEXT PRIMARY KEY,
+        session INTEGER NOT NULL REFERENCES session(id), batch TEXT NOT NULL,
+        depth INTEGER NOT NULL, first INTEGER NOT NULL, last INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL, text TEXT, model TEXT,
+        UNIQUE(session, depth, first, last)) STRICT, WITHOUT ROWID""",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -287,6 +297,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _FILES,
     _FORGOTTEN,
     _WORDS,
+    _TASKS,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

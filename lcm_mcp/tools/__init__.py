@@ -18,9 +18,11 @@ from lcm_mcp.tools import (
     lcm_fork,
     lcm_grep,
     lcm_list,
+    lcm_next_summary,
     lcm_redo,
     lcm_rewind,
     lcm_sessions,
+    lcm_submit_summary,
     prepare_context,
     prepare_context_read,
 )
@@ -35,6 +37,8 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     prepare_context.TOOL,
     lcm_append.TOOL,
     lcm_compact.TOOL,
+    lcm_next_summary.TOOL,
+    lcm_submit_summary.TOOL,
     lcm_redo.TOOL,
     lcm_fork.TOOL,
     lcm_rewind.TOOL,
@@ -50,6 +54,13 @@ _READ: Final[tuple[Tool[Any, Any], ...]] = (
 )
 TOOLSETS: Final[Mapping[ToolsetName, tuple[Tool[Any, Any], ...]]] = {
     "read": (*_READ, prepare_context_read.TOOL),
-    "agent": (*_READ, prepare_context.TOOL, lcm_append.TOOL, lcm_compact.TOOL),
+    "agent": (
+        *_READ,
+        prepare_context.TOOL,
+        lcm_append.TOOL,
+        lcm_compact.TOOL,
+        lcm_next_summary.TOOL,
+        lcm_submit_summary.TOOL,
+    ),
     "all": TOOLS,
 }

@@ -28,7 +28,8 @@ _KEEPING: Final = """\
 To keep something: lcm_append with your own entry_id for each entry, so that a retry adds nothing. To drive \
 a model over a long session, or to resume one: prepare_context gives the messages of the next request \
 within the model's window (lcm_compact makes them shorter at once); what they no longer show word for word \
-stays in reach of lcm_expand."""
+stays in reach of lcm_expand. Where you are asked to write summaries yourself, or have time for it between \
+two tasks: lcm_next_summary gives you one to write, lcm_submit_summary takes it."""
 
 _RESUMING: Final = """\
 To resume a session: prepare_context gives its messages within a model's window; what they no longer show \
