@@ -101,12 +101,14 @@ async def test_every_tool_is_published_with_schemas_and_hints(era: Era, store_pa
             assert hints.open_world_hint is False
             assert hints.destructive_hint is False
             assert hints.read_only_hint == (tool.name not in _WRITING)
-            assert hints.idempotent_hint == (hints.read_only_hint or tool.name == "lcm_rewind")
+            assert hints.idempotent_hint == (
+                hints.read_only_hint or tool.name in ("lcm_rewind", "lcm_expand_query")
+            )
 
 
 _WRITING = (
     *("lcm_append", "lcm_compact", "lcm_next_summary", "lcm_submit_summary"),
-    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context"),
+    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context", "lcm_expand_query"),
 )
 
 

@@ -129,6 +129,11 @@ _REFUSED: list[Refused] = [
     ("lcm_submit_summary", {"task": "t"}, "task: 't' is no task, or its time was over and another has it."),
     ("lcm_submit_summary", {"task": None}, "task: it is missing. Give a text of 1 to 100 characters."),
     ("lcm_submit_summary", {"author": ""}, "author: it has 0 characters. Give a text of 1 to 80"),
+    ("lcm_expand_query", {"question": None}, "question: it is missing. Give a text of 1 to 2000"),
+    ("lcm_expand_query", {"ids": "rows"}, "ids: it is a text. Give a JSON array of texts that"),
+    ("lcm_expand_query", {"ids": [1]}, "ids: it is a number. Give a JSON array of texts"),
+    ("lcm_expand_query", {"ids": ["#999"]}, "#999 names nothing in session 'harbour'"),
+    ("lcm_expand_query", {"max_tokens": 199}, "max_tokens: it is 199. Give a whole number from 200 to 10000"),
     ("lcm_redo", {"id": "e3"}, "node: 'e3' is not a node."),
     ("lcm_redo", {"id": "#999"}, "#999 names nothing in session 'harbour'"),
     ("lcm_rewind", {"to": None}, "to: it is missing. Give a text of 1 to 200 characters."),
@@ -159,6 +164,7 @@ _ENOUGH: dict[str, dict[str, object]] = {
     "lcm_redo": {"session": "harbour", "id": "#1"},
     "lcm_fork": {"session": "harbour"},
     "lcm_rewind": {"session": "harbour", "to": "e1"},
+    "lcm_expand_query": {"session": "harbour", "question": "How deep is pier 7?"},
 }
 
 

@@ -67,12 +67,13 @@ def test_the_tools_are_those_of_the_contract() -> None:
         "lcm_redo",
         "lcm_fork",
         "lcm_rewind",
+        "lcm_expand_query",
     ]
 
 
 _WRITING = (
     *("lcm_append", "lcm_compact", "lcm_next_summary", "lcm_submit_summary"),
-    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context"),
+    *("lcm_redo", "lcm_fork", "lcm_rewind", "prepare_context", "lcm_expand_query"),
 )
 
 

@@ -32,6 +32,7 @@ from lcm_mcp.service import (
     pictures,
     pinning,
     preparing,
+    querying,
     ranking,
     reading,
     redoing,
@@ -61,6 +62,7 @@ from lcm_mcp.service.keeping import BackedUp
 from lcm_mcp.service.pictures import ImageRange
 from lcm_mcp.service.pinning import Pins
 from lcm_mcp.service.prepared import Observation, Prepared
+from lcm_mcp.service.querying import QueryAnswer
 from lcm_mcp.service.redoing import Redone
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
@@ -287,6 +289,19 @@ class Service:
     async def submit_summary(self, task: str, text: str, author: str | None = None) -> Submitted:
         """Store a summary that an agent wrote, or say why not."""
         return await agents.submit(self.work, task, text, author)
+
+    async def expand_query(
+        self,
+        question: str,
+        ids: Sequence[str] | None = None,
+        query: str | None = None,
+        session: str | None = None,
+        max_tokens: int = 2000,
+    ) -> QueryAnswer:
+        """An answer from the rows that bear on a question, or those rows."""
+        behind = await self._catch_up(following.session_in(ids[0], session) if ids else session)
+        found = await querying.expand_query(self.work, question, ids, query, session, max_tokens)
+        return replace(found, behind=behind)
 
     async def forget(self, session: str) -> Forgotten:
         """Take a session out of the store for good."""

@@ -133,8 +133,12 @@ class Metered:
         return self.model.name
 
     async def summarize(self, request: Request) -> Answer:
+        return await self.answer(prompt_for(request))
+
+    async def answer(self, prompt: Prompt) -> Answer:
+        """The same for a prompt of another kind. Raises SummarizerFailed."""
         try:
-            return await self._answer(prompt_for(request))
+            return await self._answer(prompt)
         except SummarizerFailed as failed:
             self.account.note(failed)
             raise

@@ -25,6 +25,11 @@ _EXCUSE = re.compile(
 )
 
 
+def addresses(text: str) -> list[str]:
+    """What a text names in the form of our addresses, in order; of a range both ends."""
+    return _ADDRESS.findall(text)
+
+
 def limit_of(task: Task) -> TokenCount:
     """The most a text may take so that it is terse and smaller than its source as shown."""
     room = task.source_tokens - shown_tokens(task.header, "") - 1
@@ -62,8 +67,8 @@ def faults(task: Task, text: str, covers: Callable[[Seq], bool]) -> list[str]:
 
 
 def _invented(source: str, text: str, covers: Callable[[Seq], bool]) -> Iterator[str]:
-    named = _ADDRESS.findall(text)
-    known = set(_ADDRESS.findall(source)) if named else set[str]()
+    named = addresses(text)
+    known = set(addresses(source)) if named else set[str]()
     for address in named:
         if address in known or (address[0] == "e" and covers(Seq(int(address[1:])))):
             continue

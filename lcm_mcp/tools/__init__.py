@@ -15,6 +15,7 @@ from lcm_mcp.tools import (
     lcm_compact,
     lcm_describe,
     lcm_expand,
+    lcm_expand_query,
     lcm_fork,
     lcm_grep,
     lcm_list,
@@ -42,6 +43,7 @@ TOOLS: tuple[Tool[Any, Any], ...] = (
     lcm_redo.TOOL,
     lcm_fork.TOOL,
     lcm_rewind.TOOL,
+    lcm_expand_query.TOOL,
 )
 
 ToolsetName = Literal["read", "agent", "all"]

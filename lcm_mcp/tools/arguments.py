@@ -151,8 +151,8 @@ def _wanted(schema: Mapping[str, Any]) -> str:
             return f"a whole number from {least}"
         case {"type": "string", "minLength": least, "maxLength": most}:
             return f"a text of {least} to {most} characters"
-        case {"type": "array", "minItems": _}:
-            return "a JSON array of objects that is not empty"
+        case {"type": "array", "minItems": _, "items": {"type": kind}}:
+            return f"a JSON array of {_ITEMS[kind]} that is not empty"
         case {"type": "object", "properties": {**members}}:
             return f"a JSON object of {', '.join(members)}"
         case {"type": kind}:
@@ -161,6 +161,7 @@ def _wanted(schema: Mapping[str, Any]) -> str:
             return "a value that its description allows"
 
 
+_ITEMS = {"object": "objects", "string": "texts"}
 _KINDS = {
     "string": "a text",
     "integer": "a whole number",
