@@ -22,6 +22,7 @@ _SHAPE = ConfigDict(
 _Name = Annotated[str, Field(min_length=1, max_length=200)]
 _Seconds = Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)]
 _Tokens = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+_Window = Annotated[int, Field(strict=True, ge=1024, le=1_000_000_000)]
 
 
 def _address(value: str) -> str:
@@ -42,6 +43,7 @@ class _Endpoint(BaseModel):
     key_variable: Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$", max_length=100)] | None = None
     timeout_seconds: _Seconds = 60.0
     max_output_tokens: _Tokens | None = None
+    context_window_tokens: _Window | None = None
     reasoning_tokens: Annotated[int, Field(strict=True, ge=0, le=1_000_000)] = 4096
     stream: bool = True
 
@@ -84,6 +86,7 @@ class CommandEntry(BaseModel):
     kind: Literal["command"]
     command: Annotated[tuple[Annotated[str, Field(pattern=r"^[^\x00]*$")], ...], Field(min_length=1)]
     timeout_seconds: _Seconds = 120.0
+    context_window_tokens: _Window | None = None
 
     @property
     def name(self) -> str:

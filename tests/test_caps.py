@@ -68,6 +68,9 @@ class Drawn:
     timeout_s: float = 60.0
     took: list[int] = field(default_factory=list[int])
 
+    def window(self) -> int | None:
+        return None
+
     def unready(self) -> str | None:
         return None
 

@@ -38,6 +38,7 @@ from lcm_mcp.service import (
     redoing,
     selecting,
     statistics,
+    upgrading,
     writing,
 )
 from lcm_mcp.service.agents import Submitted, WantedSummary
@@ -68,6 +69,7 @@ from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
 from lcm_mcp.service.spending import models_of
 from lcm_mcp.service.statistics import Stats
+from lcm_mcp.service.upgrading import Upgraded
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
@@ -278,6 +280,10 @@ class Service:
     async def redo(self, id: str, session: str | None = None) -> Redone:
         """Make a node's summary again from its sources."""
         return await redoing.redo(self.work, id, session)
+
+    async def upgrade(self, session: str | None = None) -> Upgraded:
+        """Let the models write the nodes that were made by rule, of a session or (with "*") of all."""
+        return await upgrading.upgrade(self.work, session)
 
     async def next_summary(
         self, session: str | None = None, max_bytes: int = 5000, cursor: str | None = None

@@ -21,7 +21,6 @@ from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.settings import Settings
 
 LEASE_POLL_S = 0.05
 
@@ -35,12 +34,12 @@ class Wanted:
     window: Window
 
 
-def settled(db: apsw.Connection, settings: Settings, wanted: Wanted) -> Progress | None:
+def settled(db: apsw.Connection, work: Workplace, wanted: Wanted) -> Progress | None:
     """The outcome of a pass that would find nothing to do, told by reading alone; None where there is
     something."""
     if wanted.strategy == "lcm":
-        return cutting.settled(db, settings.lcm, wanted.session, wanted.window)
-    return rolling.settled(db, settings.rolling, wanted.session, wanted.window)
+        return cutting.settled(db, work, wanted.session, wanted.window)
+    return rolling.settled(db, work.settings.rolling, wanted.session, wanted.window)
 
 
 async def compact(work: Workplace, wanted: Wanted, progress: Progress, deadline: float) -> Compacted:

@@ -24,6 +24,7 @@ from lcm_mcp.service.folding import Goal, fold, read_plan
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.quoting import Quotes, quotes_for
 from lcm_mcp.service.showing import shown_history, shown_size, summarized
+from lcm_mcp.service.spending import most_source_tokens
 from lcm_mcp.service.tails import Tail, wanted_tail
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
@@ -39,11 +40,9 @@ STRATEGY = "lcm"
 MAX_STALE_CUTS = 5
 
 
-def settled(
-    db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window
-) -> Progress | None:
+def settled(db: apsw.Connection, work: Workplace, session: SessionId, window: Window) -> Progress | None:
     """The outcome of a pass that would find nothing to do; None where there is something."""
-    aim = _aim(db, settings, session, window)
+    aim = _aim(db, work, session, window)
     step = next_step(aim.shape, aim.policy)
     if not isinstance(step, Settled) or draw_cut(db, session, window, aim.tail, aim.policy, step.stalled):
         return None
@@ -54,10 +53,9 @@ async def fold_and_cut(
     work: Workplace, session: SessionId, window: Window, progress: Progress, deadline: float
 ) -> Cut | None:
     """Bring a session's projection under its window's lines as far as it goes."""
-    settings = work.settings.lcm
     for _ in range(MAX_STALE_CUTS):
         progress.stalled = False
-        aim = await work.store.read(_aim, settings, session, window)
+        aim = await work.store.read(_aim, work, session, window)
         tail, policy = aim.tail, aim.policy
         await fold(work, Goal(session, tail.first, policy, deadline, tail.divided), progress)
         if progress.failed is not None:
@@ -80,21 +78,34 @@ class _Aim:
     policy: Policy
 
 
-def _aim(db: apsw.Connection, settings: LcmSettings, session: SessionId, window: Window) -> _Aim:
+def _aim(db: apsw.Connection, work: Workplace, session: SessionId, window: Window) -> _Aim:
+    settings = work.settings.lcm
     found = sessions.find_by_id(db, session)
     assert found is not None
     in_force = cuts.last_cut(db, session, STRATEGY)
     floor = None if in_force is None else in_force.tail_from
     tail = wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
     shape = read_plan(db, session, tail.first, divided=tail.divided).shape
-    return _Aim(tail, shape, _policy(db, found, window, settings, tail, shape))
+    return _Aim(tail, shape, _policy(db, found, window, settings, _chunk(work, window), tail, shape))
+
+
+def _chunk(work: Workplace, window: Window) -> int:
+    """How many rows go under one leaf, in tokens: no more than whoever summarizes them can read."""
+    most = most_source_tokens(work)
+    chunk = min(work.settings.lcm.leaf_chunk_tokens, window.tokens // 2)
+    return chunk if most is None else min(chunk, most)
 
 
 def _policy(
-    db: apsw.Connection, session: Session, window: Window, settings: LcmSettings, tail: Tail, shape: Shape
+    db: apsw.Connection,
+    session: Session,
+    window: Window,
+    settings: LcmSettings,
+    chunk: int,
+    tail: Tail,
+    shape: Shape,
 ) -> Policy:
     """Sizes for this window; where all that stands beside summaries leaves little room, they do with that."""
-    chunk = min(settings.leaf_chunk_tokens, window.tokens // 2)
     policy = Policy(chunk, settings.leaf_target_tokens, window.in_rule_tokens(window.summaries))
     loose = [unit.span for unit in left_over(shape.units, chunk)]
     size = join(loose).size + tail.size if loose else tail.size

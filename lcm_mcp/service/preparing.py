@@ -186,7 +186,7 @@ async def _waited(
 ) -> Judged:
     """Compact and wait; a pass that was under way may have been for other lines, so look again after it."""
     for _ in range(MAX_PASSES):
-        found = await work.store.read(settled, work.settings, wanted)
+        found = await work.store.read(settled, work, wanted)
         if found is not None:
             before = judged.compacted
             compacted = Compacted(None, found, 0.0) if before is None or before.cut is None else before
@@ -216,7 +216,7 @@ async def _beside(
     if failed is not None:
         return replace(judged, compacted=failed)
     if work.background.at_work(wanted.session) is None:
-        found: Progress | None = await work.store.read(settled, work.settings, wanted)
+        found: Progress | None = await work.store.read(settled, work, wanted)
         if found is not None:
             return judged
         work.background.start(wanted.session, partial(compact, work, wanted), judged.view.leaf)

@@ -20,7 +20,7 @@ import apsw
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import FREE, Cost, Node
 from lcm_mcp.errors import InvalidArgument, SummarizerFailed
-from lcm_mcp.ids import NodeAddress, Seq, parse_address
+from lcm_mcp.ids import NodeAddress, NodeId, Seq, parse_address
 from lcm_mcp.search.match import Matcher, Needles, Place, literal
 from lcm_mcp.search.scan import Found, Wanted, scan
 from lcm_mcp.search.streams import Scope
@@ -224,7 +224,7 @@ def _scopes(
         session, address = addressed(db, work, parse_address(id), key)
         named[session.id] = session
         chain = chain_of(db, session, address)
-        below = frozenset[int]()
+        below = frozenset[NodeId]()
         if isinstance(address, NodeAddress):
             below = dag.with_descendants(db, session.id, address.node)
         chains.append(chain)

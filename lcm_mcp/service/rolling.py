@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
+import anyio.to_thread
 import apsw
 
 from lcm_mcp.dag import cuts
@@ -86,7 +87,7 @@ async def fold_and_cut(
 ) -> Cut | None:
     """Evict what does not fit the tail and put the new summary in its place."""
     for _ in range(MAX_STALE_CUTS):
-        most = most_source_tokens(work)
+        most = await anyio.to_thread.run_sync(most_source_tokens, work)
         eviction = await work.store.read(read_eviction, work.settings.rolling, session, window, most)
         if eviction is None:
             return None

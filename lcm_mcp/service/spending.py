@@ -31,6 +31,7 @@ from lcm_mcp.tokens import BYTES_PER_TOKEN
 
 PROMPT_BYTES = 4096
 """Of a prompt, what it says beside the source."""
+LEAST_CHUNK_TOKENS = 512
 LEAST_SOURCE_TOKENS = 2048
 """A cap that leaves less than this is none to cut sources by: the calls are refused."""
 
@@ -63,11 +64,15 @@ def chain_for(
 
 
 def most_source_tokens(work: Workplace) -> int | None:
-    """The longest source, in tokens by our rule, that a call's cap lets through; None where no model is
-    asked. A token of ours is BYTES_PER_TOKEN bytes, of which the cap counts each."""
+    """The longest source, in tokens by our rule, that a call's cap and every model's window let through; None
+    where nothing is known or no model is asked. May load a catalogue. A token of ours is BYTES_PER_TOKEN
+    bytes, of which the cap counts each; of a window half is left for what surrounds the source."""
     told = max((model.output_tokens(MOST_RUNNING_TOKENS) for model in work.models), default=0)
     room = (work.settings.summarizer_call_tokens - told - PROMPT_BYTES) // BYTES_PER_TOKEN
-    return room if work.models and room >= LEAST_SOURCE_TOKENS else None
+    rooms = [room] if work.models and room >= LEAST_SOURCE_TOKENS else []
+    windows = filter(None, (model.window() for model in work.models))
+    rooms += [max(min(window // 2, window - told - PROMPT_BYTES), LEAST_CHUNK_TOKENS) for window in windows]
+    return min(rooms, default=None)
 
 
 @dataclass(frozen=True, slots=True)

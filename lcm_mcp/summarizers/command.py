@@ -56,6 +56,9 @@ class CommandModel:
             return "there is no such program"
         return None
 
+    def window(self) -> int | None:
+        return self.entry.context_window_tokens
+
     def output_tokens(self, limit_tokens: int) -> int:
         return limit_tokens + UNKNOWN_OUTPUT_TOKENS
 

@@ -81,6 +81,10 @@ class Model(Protocol):
         """What is missing for a call, as the end of a sentence; told without making one."""
         ...
 
+    def window(self) -> int | None:
+        """Its context window in tokens, None where unknown. May load a catalogue."""
+        ...
+
     def output_tokens(self, limit_tokens: int) -> int:
         """The most tokens it may answer with where the summary may take so many."""
         ...
@@ -147,6 +151,12 @@ class Metered:
         unready = self.model.unready()
         if unready is not None:
             raise SummarizerFailed(self.name, unready)
+        window = await anyio.to_thread.run_sync(self.model.window)
+        taken = prompt.tokens + self.model.output_tokens(prompt.limit_tokens)
+        if window is not None and taken > window:
+            raise SummarizerFailed(
+                self.name, f"prompt and answer could take {taken:,} tokens, and its window has {window:,}"
+            )
         for tried in range(1, MOST_TRIES + 1):
             try:
                 reply, cost = await self._call(prompt)

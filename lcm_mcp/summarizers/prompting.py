@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from lcm_mcp.projection.labels import sendable_text
 from lcm_mcp.summarizers.ladder import source_text
 from lcm_mcp.summarizers.model import FoldSource, Request, Source
-from lcm_mcp.tokens import utf8_length
+from lcm_mcp.tokens import text_tokens, utf8_length
 
 OPENS, CLOSES = "<lcm-source>", "</lcm-source>"
 FRAME_TOKENS = 256
@@ -53,6 +53,11 @@ class Prompt:
     system: str
     user: str
     limit_tokens: int
+
+    @property
+    def tokens(self) -> int:
+        """What it takes by our own estimate."""
+        return text_tokens(self.system) + text_tokens(self.user) + FRAME_TOKENS
 
     @property
     def most_tokens(self) -> int:

@@ -69,6 +69,10 @@ class _Endpoint:
             return f"its SDK is not installed: pip install 'lcm-mcp[{kind}]'"
         return None if self.key else f"{self.entry.variable} is not set"
 
+    def window(self) -> int | None:
+        provider = self.entry.kind if self.entry.base_url is None else None
+        return self.entry.context_window_tokens or models.context_window(provider, self.entry.model)
+
     def output_tokens(self, limit_tokens: int) -> int:
         wanted = limit_tokens + self.entry.reasoning_tokens
         return min(wanted, self.entry.max_output_tokens or wanted)
