@@ -1,4 +1,4 @@
-"""Key-shaped strings masked, for text that is to leave the store: what is stored is never changed.
+"""Key-shaped strings masked, in text that leaves the store, or (where that is wanted) before it is stored.
 
 A key is known by a shape that its issuer documents (a prefix, a length, an alphabet), by a private key's
 frame, or by the name that it is assigned to. That is a floor and no promise: a password in a sentence, a key
@@ -65,20 +65,23 @@ class Redacted:
     masked: Mapping[str, int]
 
 
-def redact(text: str) -> Redacted:
-    """Put `[redacted:KIND]` in the place of every key; a text that was masked already stays as it is."""
+def redact(text: str, *, sized: bool = False) -> Redacted:
+    """Put `[redacted:KIND]` in the place of every key; a text that was masked already stays as it is.
+
+    sized: `[redacted:KIND of 51 characters]`, for where no other copy tells how long it was.
+    """
     masked: Counter[str] = Counter()
 
     def shape(found: re.Match[str]) -> str:
-        return tag((found.lastgroup or "").replace("_", "-"))
+        return tag((found.lastgroup or "").replace("_", "-"), len(found[0]))
 
     def named(kind: str, found: re.Match[str]) -> str:
         begin, end = (place - found.start() for place in found.span("secret"))
-        return found[0][:begin] + tag(kind) + found[0][end:]
+        return found[0][:begin] + tag(kind, end - begin) + found[0][end:]
 
-    def tag(kind: str) -> str:
+    def tag(kind: str, characters: int) -> str:
         masked[kind] += 1
-        return f"[redacted:{kind}]"
+        return f"[redacted:{kind} of {characters} characters]" if sized else f"[redacted:{kind}]"
 
     text = _BY_SHAPE.sub(shape, text)
     for kind, pattern in _BY_NAME:

@@ -187,6 +187,8 @@ class Settings(BaseModel):
     summarizer_call_tokens: _Size = 200_000
     summarizer_pass_tokens: _Size = 1_000_000
     summarizer_day_tokens: _Size = 2_000_000
+    redact_outgoing: _Switch = True
+    redact_stored: _Switch = False
     rolling: RollingSettings = Field(default_factory=RollingSettings)
     lcm: LcmSettings = Field(default_factory=LcmSettings)
 

@@ -53,6 +53,9 @@ class Generous:
     async def settle(self, model: Model, call: PutDown, cost: Cost | None, fault: Fault | None) -> None:
         self.ended.append((cost, fault))
 
+    def note_masked(self, keys: int) -> None:
+        pass
+
     def note(self, failed: SummarizerFailed) -> None:
         self.noted.append(str(failed))
 

@@ -21,7 +21,8 @@ from lcm_mcp.settings import (
 )
 
 _OPTIONAL = {"session", "token", "rolling.contextWindowTokens", "lcm.contextWindowTokens", "lcm.swapPercent"}
-_SWITCHES = [key for key in KEYS if key.endswith(("foldImports", "splitOversizedUnit"))]
+_SWITCH_NAMES = ("foldImports", "splitOversizedUnit", "redactOutgoing", "redactStored")
+_SWITCHES = [key for key in KEYS if key.endswith(_SWITCH_NAMES)]
 
 
 def write(tmp_path: Path, content: object) -> Mapping[str, str]:

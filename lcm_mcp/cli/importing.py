@@ -7,7 +7,7 @@ next one, but the command then ends with 1.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -168,6 +168,10 @@ def _line(error: ImportRefused) -> str:
     return one_line(str(error))
 
 
+def _masked(masked: Mapping[str, int]) -> str:
+    return ", ".join(f"{number:,} {kind}" for kind, number in sorted(masked.items())) + " (not stored)"
+
+
 def show_outcome(out: Console, outcome: ImportOutcome) -> None:
     """Say what was read, kept, left out, not understood and folded; nothing of what did not occur."""
     from lcm_mcp.cli.show import show_facts
@@ -175,6 +179,7 @@ def show_outcome(out: Console, outcome: ImportOutcome) -> None:
     report = outcome.report
     out.print(styled((one_line(Path(report.path).name), "bold"), (f"  {report.format}", "dim")))
     facts = [("read", _read(report)), ("", _contents(report)), ("not stored", _others(report))]
+    facts += [("masked", _masked(outcome.masked))] if outcome.masked else []
     facts += _oddities(report)
     facts += [("kept", _kept(each)) for each in outcome.sessions] or [("kept", "nothing: no message in it")]
     facts += [("folded", _folded(each)) for each in outcome.sessions]

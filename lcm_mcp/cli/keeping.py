@@ -44,18 +44,24 @@ def backup_command(call: Call, path: Path, as_json: bool) -> None:
     show_default=True,
     help="jsonl is what import reads; markdown is for readers.",
 )
+@click.option("--redact", is_flag=True, help="Mask what looks like a key.")
 @shared_options
 @pass_call
-def export_command(call: Call, form: str) -> None:
+def export_command(call: Call, form: str, redact: bool) -> None:
     """Write a session to stdout, verbatim.
 
     jsonl holds every row with all its parts, so that an import makes the same rows of it, with the same path;
-    markdown holds the rows that are not removed.
+    markdown holds the rows that are not removed. --redact puts [redacted:KIND] in the place of keys and tokens
+    of known shapes, and says how many there were.
     """
 
     async def export(service: Service) -> None:
-        async for page in service.export(call.session, cast("ExportFormat", form)):
+        async for page in service.export(call.session, cast("ExportFormat", form), redact, masked):
             write(page)
+
+    def masked(keys: int) -> None:
+        if not call.quiet:
+            click.echo(f"{count(keys, 'key')} masked.", err=True)
 
     call.run(export)
 

@@ -273,9 +273,15 @@ class Service:
         """Copy the store as it is now to a new file."""
         return await keeping.back_up(self.work, to)
 
-    def export(self, session: str | None = None, form: ExportFormat = "jsonl") -> AsyncGenerator[bytes]:
-        """A session written out, page by page."""
-        return keeping.export(self.work, session, form)
+    def export(
+        self,
+        session: str | None = None,
+        form: ExportFormat = "jsonl",
+        redacting: bool = False,
+        on_masked: Callable[[int], None] = lambda _keys: None,
+    ) -> AsyncGenerator[bytes]:
+        """A session written out, page by page; on_masked is told how many keys were masked."""
+        return keeping.export(self.work, session, form, redacting, on_masked)
 
     async def redo(self, id: str, session: str | None = None) -> Redone:
         """Make a node's summary again from its sources."""

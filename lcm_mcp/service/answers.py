@@ -7,7 +7,8 @@ what does not apply is null. behind tells of followed files that have more to re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from lcm_mcp.transcript.importers.report import ImportReport
@@ -357,7 +358,8 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What one file held, and what became of it."""
+    """What one file held, and what became of it; masked counts, by kind, keys that were not stored."""
 
     report: ImportReport
     sessions: tuple[Imported, ...]
+    masked: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -31,6 +31,7 @@ from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import can_follow, detect
+from lcm_mcp.transcript.redacting import Masking
 
 CATCH_UP_S = 0.2
 LOOKING_S = 0.1
@@ -265,6 +266,7 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
 
 async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) -> None:
     intake.large_chars = work.settings.large_file_chars
+    intake.masking = Masking(sized=True) if work.settings.redact_stored else None
     while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
         intake.record = await work.store.write(store_batch, intake, batch)
         if file.wish.fold and work.background.hosts:

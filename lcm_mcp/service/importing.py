@@ -24,6 +24,7 @@ from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Followed, Wish
 from lcm_mcp.transcript.importers import FORMATS, ImportReport, can_follow, check_file, detect
+from lcm_mcp.transcript.redacting import Masking
 
 
 async def import_file(
@@ -47,6 +48,7 @@ async def import_file(
     record = await _from_the_start(work, path, Wish(name, key or "", fold)) if live else None
     intake = await anyio.to_thread.run_sync(whole_file, path, name, key, record)
     intake.large_chars = work.settings.large_file_chars
+    intake.masking = Masking(sized=True) if work.settings.redact_stored else None
     with closing(intake):
         while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
             intake.record = await work.store.write(store_batch, intake, batch)
@@ -54,7 +56,8 @@ async def import_file(
             if on_rows is not None:
                 on_rows(sum(fed.added for fed in intake.fed.values()))
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
-    return ImportOutcome(_account(intake, imported), imported)
+    masked = {} if intake.masking is None else dict(intake.masking.masked)
+    return ImportOutcome(_account(intake, imported), imported, masked)
 
 
 async def _imported(work: Workplace, fed: Fed, fold: bool) -> Imported:

@@ -39,8 +39,9 @@ from lcm_mcp.transcript.importers import (
 from lcm_mcp.transcript.importers.jsonl import Readable
 from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
 from lcm_mcp.transcript.importers.report import FROM_START
-from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.path import Path as RowPath
+from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import lightened, readable, seal
 from lcm_mcp.transcript.sessions import NewSession, Session
 
@@ -114,6 +115,7 @@ class Intake:
     record: Followed | None = None
     alone: bool = False
     large_chars: int = LARGE_CHARACTERS
+    masking: Masking | None = None
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     fed: dict[str, Fed] = field(default_factory=dict[str, Fed])
     mark: Mark | None = None
@@ -121,6 +123,12 @@ class Intake:
 
     def close(self) -> None:
         self.file.close()
+
+    def _sealed(self, draft: Draft) -> Sealed:
+        return seal(draft if self.masking is None else self.masking.draft(draft))
+
+    def masked(self, text: str) -> str:
+        return text if self.masking is None else self.masking.text(text)
 
     @property
     def origin(self) -> str:
@@ -140,7 +148,7 @@ class Intake:
                         return Batch(items, self._cursor(ended=False))
                     continue
                 self.tally.add(event)
-                entry = lightened(seal(event.draft)) if isinstance(event, Entry) else None
+                entry = lightened(self._sealed(event.draft)) if isinstance(event, Entry) else None
                 size += 0 if entry is None else len(entry.text) + len(entry.payload or b"")
                 self._note(event)
                 if entry is not None and entry.light and isinstance(event, Entry):
@@ -305,7 +313,7 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
     """Find or make a session that the file tells of; what was made for a child's sake gets its title now."""
     if found.key in intake.fed:
         return
-    title = None if found.title is None else readable(found.title)
+    title = None if found.title is None else intake.masked(readable(found.title))
     project = None if found.project is None else readable(found.project)
     session = _known(db, intake, found.key, found.native_id)
     if session is None:

@@ -6,7 +6,7 @@ needs no more memory than a short one. Neither changes the store.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,13 +30,18 @@ async def back_up(work: Workplace, to: Path) -> BackedUp:
     return BackedUp(str(to), await work.store.back_up(to))
 
 
-async def export(work: Workplace, key: str | None, form: ExportFormat) -> AsyncGenerator[bytes]:
-    """A session's rows as a file would hold them, up to the last that was there when it began."""
+async def export(
+    work: Workplace, key: str | None, form: ExportFormat, redacting: bool, on_masked: Callable[[int], None]
+) -> AsyncGenerator[bytes]:
+    """A session's rows as a file would hold them, up to the last that was there when it began; on_masked is
+    told at the end how many keys were masked."""
     page = exporting.jsonl_page if form == "jsonl" else exporting.markdown_page
-    export = await work.store.read(_begin, work, key)
+    export = await work.store.read(_begin, work, key, redacting)
     while (written := await work.store.read(page, export)) is not None:
         yield written
+    if export.masking is not None:
+        on_masked(sum(export.masking.masked.values()))
 
 
-def _begin(db: apsw.Connection, work: Workplace, key: str | None) -> Export:
-    return exporting.begin(db, wanted_session(db, work, key))
+def _begin(db: apsw.Connection, work: Workplace, key: str | None, redacting: bool) -> Export:
+    return exporting.begin(db, wanted_session(db, work, key), redacting=redacting)

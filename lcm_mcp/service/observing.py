@@ -15,7 +15,7 @@ import orjson
 from lcm_mcp.dag.observations import Measured
 from lcm_mcp.projection import lcm
 from lcm_mcp.service.answers import Status, Strategy
-from lcm_mcp.service.passes import Compacted
+from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.prepared import Counts, Done, Observation, Section, Wire
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
@@ -125,14 +125,20 @@ def _cut_notes(judged: Judged) -> list[str]:
     return [f"{len(cut.crowded_out)} pinned {rows} found no room within pinnedRowsPercent: {named}."]
 
 
+def _masked(progress: Progress) -> list[str]:
+    if not progress.masked:
+        return []
+    return [f"{progress.masked} key-shaped strings were masked in what models were sent."]
+
+
 def _pass_notes(judged: Judged) -> list[str]:
     if judged.regime == "async":
         return ["A compaction is under way beside the requests; this one shows what the last one showed."]
     compacted = judged.compacted
     if compacted is None:
         return []
-    notes: list[str] = []
     progress = compacted.progress
+    notes = _masked(progress)
     if progress.failed is not None:
         notes.append(f"{progress.failed} The last cut is shown; nothing was lost.")
     notes += [fault for fault in [*progress.faults][:MAX_FAULTS] if fault != progress.failed]

@@ -15,7 +15,8 @@ class Progress:
     written counts summaries that are no nodes (rolling's), levels the rungs they came from. planned and
     folded are tokens of source, planned being None until it is known. no_room: no summary, however short,
     was smaller than what it stood for. calls are those of models, cost what they took; uncounted are tokens
-    of calls under way and of broken ones, at their most. faults say why others of the chain were asked.
+    of calls under way and of broken ones, at their most. masked are keys that no model was sent. faults say
+    why others of the chain were asked.
     """
 
     leaves: list[Node] = field(default_factory=list[Node])
@@ -32,6 +33,7 @@ class Progress:
     calls: int = 0
     uncounted_tokens: int = 0
     cost: Cost = FREE
+    masked: int = 0
     faults: dict[str, None] = field(default_factory=dict[str, None])
 
     @property

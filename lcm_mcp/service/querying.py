@@ -143,7 +143,7 @@ async def expand_query(
 async def _answered(work: Workplace, session: Session, bare: QueryAnswer, limit: TokenCount) -> QueryAnswer:
     """The answer of the first model whose answer may be believed; the evidence alone where there is none."""
     excerpts = [Excerpt(each.ref, each.role, each.text) for each in bare.evidence]
-    prompt = prompt_for_question(bare.question, excerpts, limit)
+    prompt = prompt_for_question(bare.question, excerpts, limit, redacting=work.settings.redact_outgoing)
     account = PassAccount(work, session.id, Progress(), time.monotonic() + ANSWER_S)
     cost, reasons = FREE, list[str]()
     for model in work.models:

@@ -60,7 +60,8 @@ def chain_for(
 ) -> Sequence[Summarizer]:
     """The summarizers as a pass asks them, its models on its account."""
     account = PassAccount(work, session, progress, deadline)
-    return [*(Metered(model, account) for model in work.models), *work.chain]
+    redacting = work.settings.redact_outgoing
+    return [*(Metered(model, account, redacting) for model in work.models), *work.chain]
 
 
 def most_source_tokens(work: Workplace) -> int | None:
@@ -110,6 +111,9 @@ class PassAccount:
             self.progress.cost += cost
         place = spending.Place(call.day, self.session, model.name)
         await self.work.store.write(_leave, model, place, call.tokens, cost, fault, now_ms())
+
+    def note_masked(self, keys: int) -> None:
+        self.progress.masked += keys
 
     def note(self, failed: SummarizerFailed) -> None:
         self.progress.faults[str(failed)] = None

@@ -6,8 +6,8 @@ once it is durable.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import takewhile
 
 import anyio.to_thread
@@ -24,8 +24,9 @@ from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import placing, sessions, store
 from lcm_mcp.transcript.entries import parse_entry
-from lcm_mcp.transcript.model import Sealed
+from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.path import Path as RowPath
+from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
 from lcm_mcp.transcript.store import Appended
@@ -55,8 +56,11 @@ def checked_key(key: str, argument: str = "session") -> str:
     return key
 
 
-async def sealed(entries: Sequence[object]) -> list[Sealed]:
-    """Entries read and sealed in a worker thread. Raises MalformedEntry and InvalidArgument."""
+async def sealed(entries: Sequence[object], masking: Masking | None = None) -> list[Sealed]:
+    """Entries read and sealed in a worker thread; masking masks the keys in them before.
+
+    Raises MalformedEntry and InvalidArgument.
+    """
     if len(entries) > MAX_ENTRIES:
         # Refused before it is stored: a receipt too large to be answered would read as a failure.
         raise InvalidArgument(
@@ -65,8 +69,12 @@ async def sealed(entries: Sequence[object]) -> list[Sealed]:
             f"Append at most {MAX_ENTRIES} in one call; nothing was stored.",
         )
     return await anyio.to_thread.run_sync(
-        lambda: [seal(parse_entry(entry, index)) for index, entry in enumerate(entries)]
+        lambda: [_sealed(parse_entry(entry, index), masking) for index, entry in enumerate(entries)]
     )
+
+
+def _sealed(draft: Draft, masking: Masking | None) -> Sealed:
+    return seal(draft if masking is None else masking.draft(draft))
 
 
 async def append(
@@ -81,8 +89,19 @@ async def append(
     """Append entries to a session, creating it where there is none; usage is what the request that they
     answer was counted as."""
     wanted = checked_key(key)
-    ready = await sealed(entries)
-    return await work.store.write(_append, work, wanted, ready, guard, title, project, usage)
+    masking = Masking(sized=True) if work.settings.redact_stored else None
+    ready = await sealed(entries, masking)
+    receipt = await work.store.write(_append, work, wanted, ready, guard, title, project, usage)
+    told = () if masking is None else masked_notes(masking.masked)
+    return replace(receipt, notes=(*receipt.notes, *told))
+
+
+def masked_notes(masked: Mapping[str, int]) -> tuple[str, ...]:
+    """What was masked before it was stored, in words."""
+    if not masked:
+        return ()
+    kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(masked.items()))
+    return (f"Masked before it was stored, for good (redactStored): {kinds}.",)
 
 
 def keep_usage(db: apsw.Connection, session: SessionId, usage: Usage) -> bool:

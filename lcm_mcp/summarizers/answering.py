@@ -33,15 +33,19 @@ class Excerpt:
     text: str
 
 
-def prompt_for_question(question: str, excerpts: Sequence[Excerpt], limit: TokenCount) -> Prompt:
+def prompt_for_question(
+    question: str, excerpts: Sequence[Excerpt], limit: TokenCount, *, redacting: bool = True
+) -> Prompt:
     """The prompt for an answer of at most so many tokens."""
-    told = "\n\n".join(f"{each.ref} {each.role}: {each.text}" for each in excerpts)
+    asked, masked = outgoing(question, redacting=redacting)
+    rows = "\n\n".join(f"{each.ref} {each.role}: {each.text}" for each in excerpts)
+    told, more = outgoing(rows, redacting=redacting)
     words = max(20, int(limit * WORDS_PER_TOKEN) // 4)
     user = (
-        f"The question: {outgoing(question)}\n\n{OPENS}\n{outgoing(told)}\n{CLOSES}\n\n"
+        f"The question: {asked}\n\n{OPENS}\n{told}\n{CLOSES}\n\n"
         f"Answer the question in at most {words} words, with the addresses it rests on."
     )
-    return Prompt(_SYSTEM, user, limit)
+    return Prompt(_SYSTEM, user, limit, masked + more)
 
 
 def fault_of(answer: str, excerpts: Sequence[Excerpt], limit: TokenCount) -> str | None:

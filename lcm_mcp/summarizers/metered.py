@@ -120,6 +120,10 @@ class Account(Protocol):
         """Say how a call ended; cost None where nobody knows."""
         ...
 
+    def note_masked(self, keys: int) -> None:
+        """Keep how many keys were masked in a prompt that is sent."""
+        ...
+
     def note(self, failed: SummarizerFailed) -> None:
         """Keep why the next of the chain had to be asked."""
         ...
@@ -127,17 +131,18 @@ class Account(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Metered:
-    """A model on an account."""
+    """A model on an account; redacting: keys are masked in what it is sent."""
 
     model: Model
     account: Account
+    redacting: bool = True
 
     @property
     def name(self) -> str:
         return self.model.name
 
     async def summarize(self, request: Request) -> Answer:
-        return await self.answer(prompt_for(request))
+        return await self.answer(prompt_for(request, redacting=self.redacting))
 
     async def answer(self, prompt: Prompt) -> Answer:
         """The same for a prompt of another kind. Raises SummarizerFailed."""
@@ -157,6 +162,7 @@ class Metered:
             raise SummarizerFailed(
                 self.name, f"prompt and answer could take {taken:,} tokens, and its window has {window:,}"
             )
+        self.account.note_masked(prompt.masked)
         for tried in range(1, MOST_TRIES + 1):
             try:
                 reply, cost = await self._call(prompt)

@@ -2,7 +2,8 @@
 
 Everything of a conversation that leaves for a model goes through `outgoing`, and nothing else does. The
 source may hold instructions, even ones that look like ours: it stands between two marks that it cannot
-contain, and the order to return a summary stands outside of them, before and after.
+contain, and the order to return a summary stands outside of them, before and after. What looks like a key
+is masked, unless the owner turned that off.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import re
 from dataclasses import dataclass
 
 from lcm_mcp.projection.labels import sendable_text
+from lcm_mcp.redaction import Redacted, redact
 from lcm_mcp.summarizers.ladder import source_text
 from lcm_mcp.summarizers.model import FoldSource, Request, Source
 from lcm_mcp.tokens import text_tokens, utf8_length
@@ -48,11 +50,13 @@ WORDS_PER_TOKEN = 0.7
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A whole call: limit_tokens is the most the summary may take, by our own estimate."""
+    """A whole call: limit_tokens is the most the summary may take, by our own estimate; masked is how many
+    keys were masked in it."""
 
     system: str
     user: str
     limit_tokens: int
+    masked: int = 0
 
     @property
     def tokens(self) -> int:
@@ -65,13 +69,15 @@ class Prompt:
         return utf8_length(self.system) + utf8_length(self.user) + FRAME_TOKENS
 
 
-def outgoing(source: Source | str) -> str:
-    """A source as it leaves for a model: as plain text that cannot end its fence."""
-    text = source if isinstance(source, str) else source_text(source)
-    return _FENCE.sub("&lt;", sendable_text(text))
+def outgoing(source: Source | str, *, redacting: bool) -> tuple[str, int]:
+    """A source as it leaves for a model: as plain text that cannot end its fence, and how many keys were
+    masked in it."""
+    text = sendable_text(source if isinstance(source, str) else source_text(source))
+    found = redact(text) if redacting else Redacted(text, {})
+    return _FENCE.sub("&lt;", found.text), sum(found.masked.values())
 
 
-def prompt_for(request: Request) -> Prompt:
+def prompt_for(request: Request, *, redacting: bool = True) -> Prompt:
     """The prompt of a request; one with a draft is made from that alone."""
     words = max(10, int(min(request.target_tokens, request.limit_tokens) * WORDS_PER_TOKEN))
     most = max(12, int(request.limit_tokens * WORDS_PER_TOKEN))
@@ -80,8 +86,9 @@ def prompt_for(request: Request) -> Prompt:
         tasks = [_SMALLER]
     elif isinstance(request.source, FoldSource) and request.source.children and request.source.rows:
         tasks.insert(0, _FOLD)
-    told = outgoing(request.source if request.draft is None else request.draft)
+    wanted = request.source if request.draft is None else request.draft
+    told, masked = outgoing(wanted, redacting=redacting)
     length = f"Aim at {words} words, and never write more than {most}."
     end = "That was the source. Return its summary now, and nothing else."
     user = f"{' '.join(tasks)} {length}\n\n{OPENS}\n{told}\n{CLOSES}\n\n{end}"
-    return Prompt(_SYSTEM, user, request.limit_tokens)
+    return Prompt(_SYSTEM, user, request.limit_tokens, masked)

@@ -34,6 +34,7 @@ from lcm_mcp.transcript.model import (
 )
 from lcm_mcp.transcript.path import FIRST, Path, Segment, marks_between
 from lcm_mcp.transcript.placing import find_entry
+from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import derive_text, encode
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.store import read_rows
@@ -50,7 +51,7 @@ class Export:
     """A session on its way out; rows appended after it began are left out. Read it page by page.
 
     prevs are the rows before rows that do not follow their neighbour; head is where an import that has read
-    so far would go on.
+    so far would go on. masking masks the keys in what leaves.
     """
 
     session: Session
@@ -58,10 +59,15 @@ class Export:
     pinned: frozenset[Seq]
     next: Seq
     head: Seq
+    masking: Masking | None = None
     parents: frozenset[Seq] = field(init=False)
 
     def __post_init__(self) -> None:
         self.parents = frozenset(self.prevs.values())
+
+    def parts(self, row: Row) -> tuple[Part, ...]:
+        """A row's parts as they leave."""
+        return row.parts if self.masking is None else self.masking.parts(row.parts)
 
     def before(self, seq: Seq) -> Seq:
         return self.prevs.get(seq, Seq(seq - 1))
@@ -73,10 +79,11 @@ class Export:
         return seq not in self.parents and goes_on == before
 
 
-def begin(db: apsw.Connection, session: Session) -> Export:
-    """What has to be known of a session before its first page."""
+def begin(db: apsw.Connection, session: Session, *, redacting: bool = False) -> Export:
+    """What has to be known of a session before its first page; redacting masks the keys in it."""
+    masking = Masking() if redacting else None
     prevs = {Seq(seq): Seq(prev) for seq, prev in db.execute(_JUMPS, (session.id,))}
-    return Export(session, prevs, frozenset(pins.pinned(db, session.id)), FIRST, Seq(0))
+    return Export(session, prevs, frozenset(pins.pinned(db, session.id)), FIRST, Seq(0), masking)
 
 
 def jsonl_page(db: apsw.Connection, export: Export) -> bytes | None:
@@ -123,7 +130,7 @@ def _was_never_active(mark: RowMark, row: Row) -> bool:
 
 
 def _entry(db: apsw.Connection, export: Export, row: Row, *, left: bool) -> Json:
-    entry: Block = {"role": row.role, "content": _content(row.parts)}
+    entry: Block = {"role": row.role, "content": _content(export.parts(row))}
     entry["entry_id"] = _name(db, export, row.seq, row.entry_id)
     entry["at"] = row.at
     if row.message_id is not None:
@@ -177,7 +184,7 @@ def markdown_page(db: apsw.Connection, export: Export) -> bytes | None:
         if left <= 0:
             break
         segment = Segment(part.low, Seq(min(part.high, part.low + left - 1)))
-        pieces += [_section(row) for row in read_rows(db, session.id, [segment])]
+        pieces += [_section(row, export.parts(row)) for row in read_rows(db, session.id, [segment])]
         left -= segment.high - segment.low + 1
         export.next = Seq(segment.high + 1)
     return "".join(pieces).encode("utf-8") if pieces else None
@@ -189,9 +196,9 @@ def _title(session: Session) -> str:
     return f"# {name}\n\nSession {session.key}{where}.\n"
 
 
-def _section(row: Row) -> str:
+def _section(row: Row, parts: tuple[Part, ...]) -> str:
     at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=row.at)
-    shown = (_block(part) for part in row.parts)
+    shown = (_block(part) for part in parts)
     body = "\n\n".join(block for block in shown if block)
     return f"\n## e{row.seq} {row.role}, {at:%Y-%m-%d %H:%M}\n\n{body}\n"
 
