@@ -6,8 +6,18 @@ included. A file that cannot be changed that way is not changed. Nothing here st
 
 from __future__ import annotations
 
+from lcm_mcp.clients.hooks import install_hooks, undo_hooks
 from lcm_mcp.clients.installing import Installed, entry_in, install, printed, undo
-from lcm_mcp.clients.places import CLIENTS, Client, Entry, Place, entry_for, place
+from lcm_mcp.clients.places import (
+    CLIENTS,
+    Client,
+    Entry,
+    Place,
+    entry_for,
+    hook_for,
+    hooks_place,
+    place,
+)
 
 __all__ = [
     "CLIENTS",
@@ -17,8 +27,12 @@ __all__ = [
     "Place",
     "entry_for",
     "entry_in",
+    "hook_for",
+    "hooks_place",
     "install",
+    "install_hooks",
     "place",
     "printed",
     "undo",
+    "undo_hooks",
 ]

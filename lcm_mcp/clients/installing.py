@@ -14,6 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -58,11 +59,39 @@ def printed(client: Client, entry: Entry) -> str:
 
 def entry_in(client: Client, file: Path) -> Entry | None:
     """Our entry in the client's file, None where it has none. Raises InstallRefused."""
-    return _find(client, file, _read(file))
+    return _find(client, file, read_text(file))
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is ours in a client's file: how it is found in the text, and how the text is with it, or without.
+
+    Both raise InstallRefused where the text cannot be read, or cannot be changed in that place alone.
+    """
+
+    client: Client
+    what: str
+    find: Callable[[Path, str], Entry | None]
+    edited: Callable[[Path, str, Entry | None], str]
 
 
 def install(client: Client, where: Place, entry: Entry) -> Installed:
     """Write the entry into the client's file, keeping a copy of the file as it was. Raises InstallRefused."""
+    return put_in(_entry(client), where, entry)
+
+
+def undo(client: Client, where: Place) -> Installed:
+    """Take our entry out of the client's file again. Raises InstallRefused where it has none."""
+    return take_out(_entry(client), where)
+
+
+def _entry(client: Client) -> Change:
+    return Change(client, f"entry {NAME}", partial(_find, client), partial(_edited, client))
+
+
+def put_in(change: Change, where: Place, entry: Entry) -> Installed:
+    """Write what is ours into a file, keeping a copy of the file as it was."""
+    client = change.client
     if not (where.folder.is_dir() or where.file.exists()):
         raise InstallRefused(
             str(where.folder),
@@ -70,24 +99,24 @@ def install(client: Client, where: Place, entry: Entry) -> Installed:
             f"Start it once and try again, or see the entry with lcm-mcp install {client.name} --print.",
         )
     file = where.file.resolve()
-    text = _read(file)
+    text = read_text(file)
     copy = _copy(file)
-    new = _edited(client, file, text, entry)
+    new = change.edited(file, text, entry)
     if new != text:
-        before = _undone(client, file, text, _read(copy)) if copy.exists() else text
-        _write(copy, _read(copy) if copy.exists() else "", before, like=file)
+        before = _undone(change, file, text, read_text(copy)) if copy.exists() else text
+        _write(copy, read_text(copy) if copy.exists() else "", before, like=file)
         _write(file, text, new, like=file)
     kept = copy if copy.exists() and copy.stat().st_size else None
     return Installed(file, kept, new != text)
 
 
-def undo(client: Client, where: Place) -> Installed:
-    """Take our entry out of the client's file again. Raises InstallRefused where it has none."""
+def take_out(change: Change, where: Place) -> Installed:
+    """Take what is ours out of a file again."""
     file = where.file.resolve()
-    text, copy = _read(file), _copy(file)
-    if _find(client, file, text) is None:
-        raise InstallRefused(str(file), f"it has no entry {NAME}", "There is nothing to undo.")
-    before = _undone(client, file, text, _read(copy) if copy.exists() else None)
+    text, copy = read_text(file), _copy(file)
+    if change.find(file, text) is None:
+        raise InstallRefused(str(file), f"it has no {change.what}", "There is nothing to undo.")
+    before = _undone(change, file, text, read_text(copy) if copy.exists() else None)
     if before.strip():
         _write(file, text, before, like=file)
     else:
@@ -96,14 +125,14 @@ def undo(client: Client, where: Place) -> Installed:
     return Installed(file, None, True)
 
 
-def _undone(client: Client, file: Path, text: str, before: str | None) -> str:
+def _undone(change: Change, file: Path, text: str, before: str | None) -> str:
     """The file's text without what we did to it; before is what it was then, where that is known."""
-    ours = _find(client, file, text)
+    ours = change.find(file, text)
     if ours is None or before is None:
-        return _edited(client, file, text, None)
-    if _edited(client, file, before, ours) == text:
+        return change.edited(file, text, None)
+    if change.edited(file, before, ours) == text:
         return before
-    return _edited(client, file, text, _find(client, file, before))
+    return change.edited(file, text, change.find(file, before))
 
 
 def _find(client: Client, file: Path, text: str) -> Entry | None:
@@ -152,7 +181,7 @@ def _copy(file: Path) -> Path:
     return file.with_name(file.name + BEFORE)
 
 
-def _read(file: Path) -> str:
+def read_text(file: Path) -> str:
     """The file's text with its line ends as they are; none where there is no file."""
     try:
         return file.read_bytes().decode("utf-8")
@@ -178,7 +207,7 @@ def _write(file: Path, seen: str, text: str, like: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         Path(name).chmod(mode)
-        if _read(file) != seen:  # a client that runs writes its file too
+        if read_text(file) != seen:  # a client that runs writes its file too
             raise InstallRefused(str(file), "it was changed just now by another program", "Try again.")
         Path(name).replace(file)
     finally:

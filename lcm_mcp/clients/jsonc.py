@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -80,6 +80,48 @@ def take(text: str, key: str, name: str) -> str:
     there = None if servers is None else servers.members.get(name)
     if servers is None or there is None:
         return text
+    return _without(text, there, [member.end for member in servers.members.values()])
+
+
+def push(text: str, key: str, name: str, value: object) -> str:
+    """The text with value at the end of the list that is the member name of the object under key, all made
+    where they are missing. Raises ValueError where something else stands there."""
+    outer = _top(text).members.get(key) if load(text) else None
+    there = None if outer is None else _object(text, outer.value).members.get(name)
+    if there is None or not (items := _items(text, there)):
+        return put(text, key, name, [value])
+    unit = _unit(text, _top(text))
+    return _grown(text, there.value, there.end - 1, items[-1], "", value, unit)
+
+
+def pull(text: str, key: str, name: str, index: int) -> str:
+    """The text without that item of such a list; without the list where it was the only one."""
+    there = _object(text, _top(text).members[key].value).members[name]
+    items = _items(text, there)
+    if len(items) == 1:
+        return take(text, key, name)
+    return _without(text, items[index], [item.end for item in items])
+
+
+def _items(text: str, array: _Member) -> list[_Member]:
+    """Where the items of a list stand. Raises ValueError where there is none."""
+    plain = _plain(text)
+    if plain[array.value] != "[":
+        raise ValueError("it holds something other than a list where one should be")
+    decoder = json.JSONDecoder()
+    items: list[_Member] = []
+    at = _skip(plain, array.value + 1)
+    while plain[at] != "]":
+        _, end = decoder.raw_decode(plain, at)
+        items.append(_Member(at, at, end))
+        at = _skip(plain, end)
+        if plain[at] == ",":
+            at = _skip(plain, at + 1)
+    return items
+
+
+def _without(text: str, there: _Member, ends: Sequence[int]) -> str:
+    """The text without a member or an item; ends are those of it and its neighbours."""
     start = len(text[: there.key].rstrip(" \t"))
     if text[:start].endswith("\n"):
         start -= 2 if text[:start].endswith("\r\n") else 1
@@ -87,7 +129,7 @@ def take(text: str, key: str, name: str) -> str:
     after = _skip(commas, there.end)
     if commas[after] == ",":
         return text[:start] + text[there.end : after] + text[after + 1 :]
-    before = [member.end for member in servers.members.values() if member.end <= there.key]
+    before = [end for end in ends if end <= there.key]
     if not before:
         return text[:start] + text[there.end :]
     comma = commas.index(",", max(before))
@@ -96,17 +138,23 @@ def take(text: str, key: str, name: str) -> str:
 
 def _added(text: str, parent: _Object, name: str, value: object, unit: str) -> str:
     """The text with one more member at the end of an object, written the way the object is."""
-    last = parent.last
-    if last is not None and "\n" not in text[parent.opens : parent.closes]:
-        member = f"{json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}"
+    return _grown(text, parent.opens, parent.closes, parent.last, f"{json.dumps(name)}: ", value, unit)
+
+
+def _grown(
+    text: str, opens: int, closes: int, last: _Member | None, lead: str, value: object, unit: str
+) -> str:
+    """The text with one more member or item behind the last one between these brackets."""
+    if last is not None and "\n" not in text[opens:closes]:
+        member = f"{lead}{json.dumps(value, ensure_ascii=False)}"
         return f"{text[: last.end]}, {member}{text[last.end :]}"
-    outer = _indent(text, parent.opens)
+    outer = _indent(text, opens)
     indent = outer + unit if last is None else _indent(text, last.key)
     newline = _newline(text)
-    member = f"{newline}{indent}{json.dumps(name)}: {_written(value, indent, unit, text)}"
-    inside = text[parent.opens + 1 : parent.closes]
-    end = parent.opens + 1 + len(inside.rstrip())
-    rest = text[end:] if "\n" in text[end : parent.closes] else f"{newline}{outer}{text[parent.closes :]}"
+    member = f"{newline}{indent}{lead}{_written(value, indent, unit, text)}"
+    inside = text[opens + 1 : closes]
+    end = opens + 1 + len(inside.rstrip())
+    rest = text[end:] if "\n" in text[end:closes] else f"{newline}{outer}{text[closes:]}"
     if last is None or _uncommented(text)[_skip(_uncommented(text), last.end)] == ",":
         return text[:end] + member + rest
     return f"{text[: last.end]},{text[last.end : end]}{member}{rest}"

@@ -8,6 +8,8 @@ working folder or a variable of the user's shell.
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -65,6 +67,8 @@ class Client:
     form: Form = "json"
     typed: bool = False
     """Whether an entry says that it is spoken to over stdio."""
+    hooks: Callable[[System], Place] | None = None
+    """Where it keeps the hooks that we write, if any."""
 
 
 def _claude_desktop(system: System) -> Place:
@@ -77,6 +81,11 @@ def _claude_code(system: System) -> Place:
     if named := system.variables.get("CLAUDE_CONFIG_DIR"):
         return Place(Path(named) / ".claude.json", Path(named))
     return Place(system.home / ".claude.json", system.home / ".claude")
+
+
+def _claude_code_hooks(system: System) -> Place:
+    folder = system.folder("CLAUDE_CONFIG_DIR", system.home / ".claude")
+    return Place(folder / "settings.json", folder)
 
 
 def _cursor(system: System) -> Place:
@@ -111,7 +120,11 @@ CLIENTS: Final[Mapping[str, Client]] = {
     client.name: client
     for client in (
         Client("claude-desktop", "Claude Desktop", "mcpServers", "read", _claude_desktop),
-        Client("claude-code", "Claude Code", "mcpServers", "agent", _claude_code, typed=True),
+        Client(
+            *("claude-code", "Claude Code", "mcpServers", "agent", _claude_code),
+            typed=True,
+            hooks=_claude_code_hooks,
+        ),
         Client("cursor", "Cursor", "mcpServers", "agent", _cursor),
         Client("vscode", "VS Code", "servers", "agent", _vscode, typed=True),
         Client("codex", "Codex", "mcp_servers", "agent", _codex, form="toml"),
@@ -125,6 +138,11 @@ def place(client: Client) -> Place:
     return client.place(System(sys.platform, Path.home(), os.environ))
 
 
+def hooks_place(client: Client) -> Place | None:
+    """Where the client's hooks are for this user; None where we write none."""
+    return None if client.hooks is None else client.hooks(System(sys.platform, Path.home(), os.environ))
+
+
 def entry_for(client: Client, db: Path, session: str | None = None) -> Entry:
     """The entry that starts this very installation on that store; db is absolute.
 
@@ -135,6 +153,12 @@ def entry_for(client: Client, db: Path, session: str | None = None) -> Entry:
     arguments = [*before, "--db", str(db), *chosen, "serve", "--toolset", client.toolset]
     typed = {"type": "stdio"} if client.typed else {}
     return {**typed, "command": command, "args": arguments}
+
+
+def hook_for(client: Client, db: Path) -> str:
+    """The command line that a client's hooks run; db is absolute. Raises InstallRefused as entry_for does."""
+    words = [*_this_command(), "hook", client.name, "--db", str(db)]
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def _this_command() -> list[str]:
