@@ -207,6 +207,7 @@ def _contents(report: ImportReport) -> str:
         (report.images, "image", "images"),
         (report.opaque, "unknown block, kept as it is", "unknown blocks, kept as they are"),
         (report.sidechain, "message of subagents", "messages of subagents"),
+        (report.queued, "prompt that only the queue tells", "prompts that only the queue tells"),
         (report.compact_summaries, "summary that the client made", "summaries that the client made"),
     )
     return ", ".join(count(number, one, many) for number, one, many in found if number)

@@ -5,8 +5,9 @@ after a compaction, an interrupt or a resume it leads nowhere, and following it 
 long session. It is followed among sidechain lines, to tell one subagent from another; each becomes a
 child session. Of a user's prompt it is told, so that a second one under the same row makes a branch.
 All other messages of a file are one session, whatever sessionId they bear, so a fork has the rows that it
-replays as its own. A prompt that waited in the queue is a message once it was given to the model. Envelopes,
-toolUseResult (the message's content again) and lines without a message are not stored.
+replays as its own. A prompt that waited in the queue is a message once it was given to the model, also where
+only the notes of the queue tell of it. Envelopes, toolUseResult (the message's content again) and other lines
+without a message are not stored.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import cast
 from lcm_mcp.transcript.blocks import Block, parse_content
 from lcm_mcp.transcript.entries import read_instant
 from lcm_mcp.transcript.importers.claude_companions import has_subagent, queued_prompt, whole_results
+from lcm_mcp.transcript.importers.claude_queue import Queue
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.importers.fields import (
     first_objects,
@@ -99,6 +101,8 @@ class _Reading:
     openers: defaultdict[str, deque[str]] = field(default_factory=lambda: defaultdict(deque))
     beside: dict[str, str] = field(default_factory=dict[str, str])
     calls: dict[str, str] = field(default_factory=dict[str, str])
+    queue: Queue = field(default_factory=Queue)
+    last_message: str | None = None
     named: set[str] = field(default_factory=set[str])
 
     def memory(self) -> dict[str, Json]:
@@ -115,6 +119,8 @@ class _Reading:
             "openers": {prompt: list(ids) for prompt, ids in self.openers.items() if ids},
             "beside": dict(self.beside),
             "calls": dict(self.calls),
+            "queue": self.queue.memory(),
+            "message": self.last_message,
         }
 
     def remember(self, memory: JsonObject) -> None:
@@ -131,11 +137,13 @@ class _Reading:
             self.openers[prompt].extend(ids)
         self.beside = dict(cast("dict[str, str]", memory["beside"]))
         self.calls = dict(cast("dict[str, str]", memory.get("calls", {})))  # older memories have none
+        self.queue.remember(memory.get("queue"))
+        self.last_message = text_of(memory, "message")
 
     def events(self, found: Object) -> Iterator[Event]:
         value = queued_prompt(found.value) or found.value
         if value.get("type") not in _MESSAGE_TYPES:
-            self._pass_by(value)
+            self._pass_by(value, found.line)
             yield Other(kind_of(value), found.line)
             return
         draft = whole_results(self.path, _draft(value, found))
@@ -156,11 +164,22 @@ class _Reading:
             if key not in self.named:
                 known = SessionFound(key, None, None) if self.main_found else None
                 yield known or self._main_found(key, value, draft)
+            yield from self._queued(key, draft, found.line)
             self._note_main(draft, entry_id)
             draft = self._hung(value, draft)
         self.named.add(key)
         yield Entry(key, draft, found.line, ordinal)
         yield from self._subagents_beside(value, draft)
+
+    def _queued(self, key: str, draft: Draft, line: int) -> Iterator[Entry]:
+        """Before the model goes on, the prompts that it was given and that no message has told."""
+        if draft.role == "user":
+            self.queue.tell(plain_text(draft.parts))
+            return
+        if draft.message_id is None or draft.message_id != self.last_message:
+            for given in self.queue.untold():
+                yield Entry(key, given.draft(), line, given.line, queued=True)
+        self.last_message = draft.message_id
 
     def _subagents_beside(self, value: Block, draft: Draft) -> Iterator[SessionFound]:
         """The subagent whose outcome a row tells, where it has a file of its own, and the row of its call."""
@@ -184,8 +203,10 @@ class _Reading:
             if prompt:
                 self.openers[_digest(prompt)].append(entry_id)
 
-    def _pass_by(self, value: Block) -> None:
+    def _pass_by(self, value: Block, line: int) -> None:
         """Remember what a line that is not stored hangs under: a prompt may hang under that line."""
+        if kind_of(value) == "queue-operation":
+            self.queue.note(value, line)
         uuid, parent = text_of(value, "uuid"), text_of(value, "parentUuid")
         if uuid is not None and parent is not None:
             self.beside[uuid] = self.beside.get(parent, parent)

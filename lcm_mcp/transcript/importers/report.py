@@ -53,6 +53,7 @@ class Entry:
 
     Where the source gives no id, ordinal is the entry's place in the file that its entry_id was made of.
     more: it is of an object that another event told of already. In a document line is the place in it.
+    queued: a prompt that only notes of objects told of already tell.
     """
 
     session_key: str
@@ -60,6 +61,7 @@ class Entry:
     line: int
     ordinal: int | None = None
     more: bool = False
+    queued: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +129,11 @@ class Mark:
 class ImportReport:
     """The figures of one file.
 
-    lines: the number of the last line that held anything. unanswered and orphans: call ids without
-    a result in the file, result ids without a call. images: those in tool results included. bad:
-    (line, problem) of the first 50 of bad_lines. The last five are the store's: late counts rows
-    that arrived before the end of their session, conflicts are entry_ids whose content differed.
+    lines: the number of the last line that held anything. unanswered and orphans: call ids without a result
+    in the file, result ids without a call. images: those in tool results included. queued: prompts that no
+    message tells, beside those of user. bad: (line, problem) of the first 50 of bad_lines. The last five
+    are the store's: late counts rows that arrived before the end of their session, conflicts are entry_ids
+    whose content differed.
     """
 
     path: str
@@ -157,6 +160,7 @@ class ImportReport:
     bad_lines: int = 0
     bad: tuple[tuple[int, str], ...] = ()
     unfinished_last_line: bool = False
+    queued: int = 0
     rows_added: int = 0
     duplicates: int = 0
     conflicts: tuple[str, ...] = ()
@@ -224,6 +228,7 @@ class Tally:
             bad_lines=counted["bad_lines"],
             bad=tuple(self._bad),
             unfinished_last_line=self._unfinished,
+            queued=counted["queued"],
         )
 
     def _add_object(self, line: int) -> None:
@@ -235,6 +240,9 @@ class Tally:
 
     def _add_entry(self, entry: Entry) -> None:
         draft = entry.draft
+        if entry.queued:
+            self._figures["queued"] += 1
+            return
         if not entry.more:
             self._add_object(entry.line)
         self._figures[draft.role] += 1
