@@ -6,13 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test crash conformance bench bench-context bundle lint format readme clean
+.PHONY: demo test browser crash conformance bench bench-context bundle lint format readme clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
 
-test: lint
+test: lint browser
 	$(BIN)/python -m pytest
+
+# A browser for the tests of the inspector, where none is found; without npm they are left out and say so.
+browser: $(VENV)/.installed-dev
+	@$(BIN)/python tests/browser.py
 
 # The kill -9 rounds of the tests, many more of them.
 crash: $(VENV)/.installed-dev

@@ -48,6 +48,26 @@ class Pair:
     input_tokens: int
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One kept preparation in figures: what it weighed before and after, in tokens, times in milliseconds."""
+
+    number: int
+    prepared: str
+    made_at: int
+    status: str
+    strategy: str
+    estimated: int
+    calibrated: int | None
+    before: int
+    after: int
+    window: int | None
+    trigger: int | None
+    cut: str | None
+    provider_input: int | None
+    provider_cached: int | None
+
+
 def keep(db: apsw.Connection, session: SessionId, seen: Observed, now: int) -> None:
     """Add to the session's trail and forget what is beyond OBSERVATIONS_KEPT."""
     number: int = db.execute(
@@ -72,6 +92,20 @@ def last(db: apsw.Connection, session: SessionId) -> tuple[bytes, Measured | Non
         None,
     )
     return None if row is None else (row[0], _measured(row[1], row[2]))
+
+
+def trail(db: apsw.Connection, session: SessionId, before: int | None, limit: int) -> list[Step]:
+    """Kept preparations in figures, newest first, from those below number `before` on."""
+    rows = db.execute(
+        """SELECT n, prepared, made_at, body ->> '$.status', body ->> '$.strategy',
+            body ->> '$.estimated_input_tokens', body ->> '$.calibrated_input_tokens',
+            body ->> '$.before.tokens', body ->> '$.after.tokens', body ->> '$.window_tokens',
+            body ->> '$.trigger_tokens', body ->> '$.cut', input_tokens, cached_tokens
+            FROM (SELECT n, prepared, made_at, CAST(body AS TEXT) AS body, input_tokens, cached_tokens
+                FROM observation WHERE session = ?1 AND n < ?2 ORDER BY n DESC LIMIT ?3)""",
+        (session, 2**62 if before is None else before, limit),
+    )
+    return [Step(*row) for row in rows]
 
 
 def kept_as(

@@ -1,7 +1,7 @@
 """What stands before every route: whose requests are answered at all, and how much of them is taken.
 
 Each is a small ASGI application around the next. Refused, each with one sentence: Host and Origin of
-another site (DNS rebinding), requests without the token where there is one (all but /health), and bodies
+another site (DNS rebinding), requests without the token where there is one (all but OPEN_PATHS), and bodies
 that are too large or too slow.
 """
 
@@ -24,10 +24,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
+from lcm_mcp.server.inspector.pages import PAGE_PATHS
 from lcm_mcp.server.limits import Calls
 
-OPEN_PATHS: Final = ("/health",)
-"""What answers without a token; it says nothing private."""
+OPEN_PATHS: Final = ("/health", *PAGE_PATHS)
+"""What answers without a token; it says nothing private. The page asks for the token it then sends."""
 _LOOPBACK_NAMES: Final = ("127.0.0.1", "localhost", "[::1]")
 _HOST: Final = re.compile(r"([a-z0-9_-]+(\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])(:[0-9]{1,5})?")
 

@@ -34,6 +34,7 @@ from lcm_mcp.server import limits
 from lcm_mcp.server.building import build_server
 from lcm_mcp.server.ending import Ending
 from lcm_mcp.server.guards import Answering, Bearer, SameSite, WholeBody, is_loopback, same_site, unavailable
+from lcm_mcp.server.inspector import inspector_routes
 from lcm_mcp.server.limits import Calls
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def http_app(
     toolset: ToolsetName,
     calls: Calls,
 ) -> Starlette:
-    """SSE at /sse and /messages/, streamable HTTP at /mcp, and /health, as one application."""
+    """SSE at /sse and /messages/, streamable HTTP at /mcp, the inspector at / and /health, as one
+    application."""
     server = build_server(service, toolset, calls)
     most = limits.MOST_BODY_BYTES
     sse = SseServerTransport("/messages/", security_settings=site, max_request_body_size=most)
@@ -134,6 +136,7 @@ def http_app(
             Mount("/messages/", app=sse.handle_post_message),
             Route("/mcp", endpoint=_StreamableEndpoint(manager)),
             Route("/health", endpoint=_health, methods=["GET"]),
+            *inspector_routes(service, calls),
         ],
         middleware=[
             Middleware(SameSite, settings=site),
@@ -179,7 +182,9 @@ async def serve_http(
         )
         at = f"[{host}]" if ":" in host else host
         bound = cast("int", listener.getsockname()[1])
-        sys.stderr.write(f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP) and /sse (SSE)\n")
+        sys.stderr.write(
+            f"lcm-mcp serves http://{at}:{bound}/mcp (streamable HTTP), /sse (SSE) and / (inspector)\n"
+        )
         sys.stderr.flush()
         await Ending(config, calls).serve(sockets=[listener])
 

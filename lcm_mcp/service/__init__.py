@@ -18,6 +18,7 @@ import anyio
 from lcm_mcp.service import (
     agents,
     branching,
+    browsing,
     discovering,
     doctoring,
     expanding,
@@ -38,6 +39,7 @@ from lcm_mcp.service import (
     redoing,
     selecting,
     statistics,
+    trailing,
     upgrading,
     writing,
 )
@@ -55,6 +57,7 @@ from lcm_mcp.service.answers import (
 )
 from lcm_mcp.service.background import Background, Report
 from lcm_mcp.service.branching import Tree
+from lcm_mcp.service.browsing import Conversation
 from lcm_mcp.service.discovering import Discovery
 from lcm_mcp.service.forgetting import Forgotten
 from lcm_mcp.service.forking import Forked, Rewound
@@ -69,6 +72,7 @@ from lcm_mcp.service.requests import GrepQuery, PrepareQuery, Usage
 from lcm_mcp.service.selecting import Selection
 from lcm_mcp.service.spending import models_of
 from lcm_mcp.service.statistics import Stats
+from lcm_mcp.service.trailing import Trail
 from lcm_mcp.service.upgrading import Upgraded
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
@@ -172,6 +176,24 @@ class Service:
             expanding.expand, self.work, id, session, max_bytes, include_payload, cursor
         )
         return replace(page, behind=behind)
+
+    async def converse(
+        self,
+        session: str | None = None,
+        at: str | None = None,
+        line: str | None = None,
+        newer: bool = False,
+        limit: int = 30,
+    ) -> Conversation:
+        """A page of a session's conversation as people read it, up to row `at` or (newer) from it on."""
+        behind = await self._catch_up(session)
+        page = await self.work.store.read(browsing.converse, self.work, session, at, line, newer, limit)
+        return replace(page, behind=behind)
+
+    async def trail(self, session: str | None = None, cursor: str | None = None) -> Trail:
+        """How full a session's requests were, newest first, and how its conversation grew."""
+        behind = await self._catch_up(session)
+        return replace(await self.work.store.read(trailing.trail, self.work, session, cursor), behind=behind)
 
     async def image(
         self, session: str, number: str, offset: str | None = None, length: str | None = None

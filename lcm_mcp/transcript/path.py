@@ -21,6 +21,12 @@ FIRST = Seq(1)
 _LAST_JUMP = """SELECT seq, prev FROM row WHERE session = ? AND prev <> seq - 1 AND seq <= ?
     ORDER BY seq DESC LIMIT 1"""
 
+_FOLLOWS = "SELECT seq FROM row WHERE session = ?1 AND seq = ?2 + 1 AND prev = ?2"
+_JUMPS = "SELECT seq, prev FROM row WHERE session = ? AND seq > ? AND prev <> seq - 1 ORDER BY seq"
+# Numbers may name no row before a jump: a fork leaves out what was removed.
+_RUN_END = """SELECT max(seq) FROM row WHERE session = ?1 AND seq < coalesce(
+    (SELECT min(seq) FROM row WHERE session = ?1 AND seq > ?2 AND prev <> seq - 1), 9223372036854775807)"""
+
 _MARKS = """SELECT seq, prev, unit, round, role, bytes, fixed, cum_bytes, cum_inputs, cum_fixed
     FROM row WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
 
@@ -65,6 +71,23 @@ def common(db: apsw.Connection, session: SessionId, one: Seq, other: Seq) -> Seq
         else:
             return min(a.high, b.high)
     return Seq(0)
+
+
+def run_from(db: apsw.Connection, session: SessionId, first: Seq) -> Segment:
+    """Row `first` and those that follow each other from it, number by number."""
+    return Segment(first, Seq(db.execute(_RUN_END, (session, first)).get))
+
+
+def followers(db: apsw.Connection, session: SessionId, rows: Sequence[Seq]) -> dict[Seq, list[Segment]]:
+    """What follows each of some rows, on the path or off it, as runs; costs the rows and later jumps."""
+    found: dict[Seq, list[Segment]] = {}
+    for row in rows:
+        following: int | None = db.execute(_FOLLOWS, (session, row)).get
+        found[row] = [] if following is None else [run_from(db, session, Seq(following))]
+    for seq, prev in db.execute(_JUMPS, (session, min(rows, default=Seq(0)))):
+        if prev in found:
+            found[prev].append(run_from(db, session, Seq(seq)))
+    return found
 
 
 class Path:

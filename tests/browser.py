@@ -1,0 +1,80 @@
+"""A browser for the tests of the inspector: found, or got by `make browser`, which `make test` asks for.
+
+Chromium is no Python package. On Linux npm has one that needs nothing of the system; elsewhere Playwright
+gets its own. Without either the tests of the page are left out and say so; nothing is ever sent anywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+CHROMIUM = "@sparticuz/chromium@147.0.0"
+_FOLDER = Path(sys.prefix) / "browser"
+_OWN = _FOLDER / "chromium"
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_UNPACK = "import('@sparticuz/chromium').then((found) => found.default.executablePath())"
+_ARGUMENTS = ("--no-sandbox", "--headless=shell", "--no-zygote", "--disable-gpu")
+
+
+def found() -> Path | None:
+    """The browser to use: LCM_BROWSER, the one we got, one of the system, or Playwright's."""
+    named = os.environ.get("LCM_BROWSER")
+    candidates = [Path(named)] if named else [_OWN, *map(Path, filter(None, map(shutil.which, _NAMES)))]
+    ours = next((path for path in candidates if os.access(path, os.X_OK)), None)
+    if ours is not None or named:
+        return ours
+    with sync_playwright() as playwright:
+        theirs = Path(playwright.chromium.executable_path)
+    return theirs if os.access(theirs, os.X_OK) else None
+
+
+@contextmanager
+def browser() -> Generator[Browser]:
+    """A browser for as long as the block runs; without one the test is left out."""
+    path = found()
+    if path is None:
+        pytest.skip("no browser is here; `make browser` gets one from npm, or Playwright's")
+    with sync_playwright() as playwright:
+        opened = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+def main() -> int:
+    """Get a browser where there is none; failing is no fault, the tests say what they leave out."""
+    if found() is not None:
+        return 0
+    npm = shutil.which("npm")
+    if npm and sys.platform == "linux" and platform.machine() == "x86_64":
+        ended = _from_npm(npm)
+    else:
+        ended = subprocess.run([sys.executable, "-m", "playwright", "install", "chromium-headless-shell"])
+    if ended.returncode or found() is None:
+        sys.stdout.write("No browser was got: the tests of the inspector's page are left out.\n")
+    return 0
+
+
+def _from_npm(npm: str) -> subprocess.CompletedProcess[bytes]:
+    """Unpack npm's Chromium, which puts itself into the folder of temporary files, into our own."""
+    _FOLDER.mkdir(exist_ok=True)
+    got = subprocess.run([npm, "install", "--silent", "--no-save", "--prefix", _FOLDER, CHROMIUM])
+    if got.returncode:
+        return got
+    place = {**os.environ, "TMPDIR": str(_FOLDER)}
+    return subprocess.run(["node", "--eval", _UNPACK], cwd=_FOLDER, env=place)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
