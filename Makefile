@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash conformance bench bench-context bundle lint format readme clean
+.PHONY: demo test browser crash conformance bench bench-context bundle lint format readme reference clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -52,6 +52,10 @@ format: $(VENV)/.installed-dev
 # Puts what the demo prints now into the README, which a test compares.
 readme: $(VENV)/.installed
 	$(BIN)/python tests/refresh_readme.py
+
+# Writes docs/tools.md and docs/configuration.md, which a test compares with the code.
+reference: $(VENV)/.installed-dev
+	$(BIN)/python tests/reference.py
 
 clean:
 	rm -rf $(VENV)
