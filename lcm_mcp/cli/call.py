@@ -21,6 +21,7 @@ T = TypeVar("T")
 Decorated = TypeVar("Decorated", bound=Callable[..., object] | click.Command)
 
 CLOSING_S = 5.0
+_COMPLETED = 50
 
 
 @dataclass(slots=True)
@@ -75,6 +76,24 @@ def _keep(ctx: click.Context, param: click.Parameter, value: object) -> None:
         setattr(ctx.ensure_object(Call), param.name, value)
 
 
+def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Keys of stored sessions that begin so, last active first, for a shell that completes one.
+
+    A store that is not there or cannot be read has none: a shell in the midst of a line is told no errors.
+    """
+    from lcm_mcp.errors import LcmError
+
+    del param
+    try:
+        settings = ctx.ensure_object(Call).settings()
+        if not settings.db.exists():
+            return []
+        page = run_on(settings, lambda service: service.sessions(incomplete or None, "*", _COMPLETED))
+    except LcmError:
+        return []
+    return [session.key for session in page.sessions if session.key.startswith(incomplete)]
+
+
 _SHARED = (
     click.option(
         "--quiet",
@@ -85,7 +104,12 @@ _SHARED = (
         help="No progress, no account.",
     ),
     click.option(
-        "--session", metavar="S", callback=_keep, expose_value=False, help="The session: its key, or s7."
+        "--session",
+        metavar="S",
+        callback=_keep,
+        expose_value=False,
+        shell_complete=_sessions,
+        help="The session: its key, or s7.",
     ),
     click.option(
         "--db",

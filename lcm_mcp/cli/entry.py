@@ -51,6 +51,7 @@ _COMMANDS = {
     "backup": "keeping",
     "export": "keeping",
     "forget": "keeping",
+    "completion": "completion",
     "demo": "demo",
 }
 
