@@ -34,8 +34,8 @@ class NoSession(LcmError):
 
     def __init__(self) -> None:
         super().__init__(
-            "The store holds no session yet. Import one with `lcm-mcp import FILE`, "
-            "or append to a new one with lcm_append."
+            "The store holds no session yet. Import what agents left on this machine with `lcm-mcp import "
+            "--discover`, a file with `lcm-mcp import FILE`, or append to a new session with lcm_append."
         )
 
 

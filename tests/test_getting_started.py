@@ -75,7 +75,7 @@ def _done(step: str, home: Path, said: str = "") -> str:
 async def test_from_an_empty_store_to_an_answer_in_a_client(home: Path) -> None:
     assert STEPS[0] == "make demo"
     discover, sessions, grep, install, serve = STEPS[1:]
-    assert "The store is empty. Import" in _done(sessions, home)
+    assert "lcm-mcp import --discover" in " ".join(_done(sessions, home).split())
     assert "1 file" in _done(discover, home, "y\n")
     assert "2 rows" in _done(sessions, home)
     assert WORDS in _done(grep, home)

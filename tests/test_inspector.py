@@ -151,7 +151,7 @@ def test_an_empty_store_says_how_to_fill_it(store_path: Path) -> None:
         for question in ("conversation", "trail", "context", "now", "lcm_list"):
             answer = asked(port, question)
             assert answer.status == 404
-            assert "Import one with `lcm-mcp import FILE`" in json.loads(answer.text)["error"]
+            assert "`lcm-mcp import --discover`" in json.loads(answer.text)["error"]
 
 
 async def _pages(service: Service, start: str | None, newer: bool, limit: int) -> list[str]:

@@ -66,10 +66,11 @@ class _Wish:
 @click.option(
     "--format",
     "form",
+    metavar="FORMAT",
     type=click.Choice(["auto", *FORMAT_NAMES]),
     default="auto",
     show_default=True,
-    help="auto looks into each file.",
+    help=f"auto looks into each file; else {', '.join(FORMAT_NAMES)}.",
 )
 @click.option("--discover", is_flag=True, help="Find what the agents on this machine have left.")
 @click.option("--no-fold", is_flag=True, help="Store the conversation only; make no summaries of it.")

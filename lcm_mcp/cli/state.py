@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 _SHOWN = 3
 _FIRST_STEPS = (
+    ("lcm-mcp import --discover", "read in what agents have left here; it asks first"),
+    ("lcm-mcp import FILE", "read in one conversation"),
     ("lcm-mcp demo", "see it work on a conversation it ships"),
-    ("lcm-mcp import FILE", "read a Claude Code session (~/.claude/projects/*/*.jsonl)"),
 )
 _NEXT_STEPS = (
     ("lcm-mcp grep TEXT", "find what was said"),
     ("lcm-mcp dag", "see the summaries of the last active session"),
     ("lcm-mcp install CLIENT", "let claude-code, claude-desktop, cursor, vscode, codex or zed use it"),
+    ("lcm-mcp serve --transport http", "look at it in a browser, http://127.0.0.1:8765/"),
     ("lcm-mcp --help", "all commands"),
 )
 
@@ -37,13 +39,33 @@ def show_state(call: Call) -> None:
         page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN))
     out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
     stored = "not made yet" if page is None else count(page.total, "session")
-    show_facts(out, [("store", one_line(str(settings.db))), ("holds", stored)])
+    shown = [("store", one_line(str(settings.db))), ("holds", stored)]
+    if page is None or not page.total:
+        shown.append(("found", _found()))
+    show_facts(out, shown)
     if page is not None and page.sessions:
         out.print()
         for_looking = page if page.next_cursor is None else _without_cursor(page)
         show_sessions(out, for_looking)
     out.print()
     show_facts(out, _NEXT_STEPS if page is not None and page.total else _FIRST_STEPS)
+
+
+def _found() -> str:
+    """How many session files agents have left on this machine; none is opened."""
+    import os
+    from pathlib import Path
+
+    from lcm_mcp.transcript.importers.places import CLIENTS, files_in, folders_of
+
+    files = {
+        client.name: sum(
+            sum(1 for _ in files_in(client, folder)) for folder in folders_of(client, Path.home(), os.environ)
+        )
+        for client in CLIENTS
+    }
+    told = [f"{count(number, 'session file')} of {name}" for name, number in files.items() if number]
+    return ", ".join(told) or "no session file of an agent that is looked for"
 
 
 def _without_cursor(page: SessionPage) -> SessionPage:

@@ -67,7 +67,10 @@ PAYLOAD_BYTES = 150_000
 """A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
 FILES_LISTED = 200
 """A node over more files says how many; its children list theirs."""
-EMPTY_STORE = "The store is empty. Import a conversation with `lcm-mcp import FILE`."
+EMPTY_STORE = (
+    "The store is empty. Import what agents left on this machine with `lcm-mcp import --discover`, or a "
+    "conversation with `lcm-mcp import FILE`."
+)
 NO_NODES = (
     "This session has no summaries yet. Importing folds older units into some, and so does prepare_context "
     "once the conversation reaches its trigger; lcm_grep and lcm_expand reach every row meanwhile."
