@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from connecting import ERAS, TRANSPORTS, Era, Transport, answered, connected
-from harbour import talk
+from harbour import folded, memory, talk
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference, TextContent
@@ -78,6 +78,25 @@ async def test_sessions_are_completed_by_any_part_of_key_or_title_last_active_fi
             ):
                 found = (await client.complete(ref, {"name": argument, "value": value})).completion
                 assert (found.values, found.total, found.has_more) == (keys, len(keys), False)
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_nodes_are_completed_by_their_numbers_once_the_session_is_named(
+    era: Era, store_path: Path
+) -> None:
+    node = ResourceTemplateReference(uri="lcm://session/{id}/node/{n}")
+    async with memory(store_path) as service:
+        await folded(service)
+    async with connected("memory", era, store_path) as client:
+        for value, given, numbers in (
+            ("", {"id": "harbour"}, ["1", "2", "3", "4"]),
+            ("3", {"id": "s1"}, ["3"]),
+            ("9", {"id": "harbour"}, []),
+            ("", {"id": "nobody"}, []),
+            ("", None, []),
+        ):
+            found = (await client.complete(node, {"name": "n", "value": value}, given)).completion
+            assert found.values == numbers
 
 
 @pytest.mark.parametrize("era", ERAS)

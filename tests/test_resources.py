@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, TextResourceContents
 
 from lcm_mcp.server import build_server
+from lcm_mcp.server.resources import RESOURCES
 from lcm_mcp.service import Service
 
 both_eras = pytest.mark.parametrize("era", ERAS)
@@ -49,6 +50,9 @@ async def test_every_resource_is_listed_with_what_it_is(era: Era, store_path: Pa
         templates = (await client.list_resource_templates()).resource_templates
         assert [each.uri for each in listed] == ["lcm://sessions"]
         assert [each.uri_template for each in templates] == [
+            "lcm://session/{id}",
+            "lcm://session/{id}/node/{n}",
+            "lcm://session/{id}/rows/{first}-{last}{?cursor}",
             "lcm://session/{id}/context",
             "lcm://session/{id}/image/{n}{?offset,length}",
         ]
@@ -81,6 +85,30 @@ async def test_the_context_is_what_the_last_prepared_request_showed(
 
 
 @both_eras
+async def test_a_session_its_nodes_and_its_rows_read_as_the_tools_give_them(
+    era: Era, store_path: Path
+) -> None:
+    async with connected(era, store_path) as (client, service):
+        await folded(service)
+        listed = await call(service, "lcm_list", session="harbour", frontier_only=True)
+        assert await document(client, "lcm://session/harbour") == listed.structured
+        node = await call(service, "lcm_describe", session="harbour", id="#2")
+        assert await document(client, "lcm://session/s1/node/2") == node.structured
+        rows = await call(service, "lcm_expand", session="harbour", id="e3..e9", max_bytes=100_000)
+        assert await document(client, "lcm://session/harbour/rows/3-9") == rows.structured
+        error = await refused(client, "lcm://session/harbour/rows/9-3")
+        assert error.error.message.startswith("'e9..e3' is not an address.")
+        await call(
+            service, "lcm_append", session="harbour", entries=[{"role": "user", "content": "y" * 150_000}]
+        )
+        first = await document(client, "lcm://session/harbour/rows/160-161")
+        rest = await document(
+            client, f"lcm://session/harbour/rows/160-161?cursor={quote(first['next_cursor'])}"
+        )
+        assert "".join(row["text"] for row in (first["rows"][-1], *rest["rows"])) == "y" * 150_000
+
+
+@both_eras
 async def test_a_session_that_was_never_prepared_says_how_to_prepare_it(era: Era, store_path: Path) -> None:
     async with connected(era, store_path) as (client, service):
         await call(service, "lcm_append", session="harbour", entries=talk(1))
@@ -106,7 +134,7 @@ async def test_a_session_that_is_not_stored_is_named(era: Era, store_path: Path)
     [
         "lcm://session",
         "lcm://sessions/",
-        "lcm://session/harbour",
+        "lcm://session/harbour/nodes",
         "lcm://session/a/b/context",
         "file:///etc/passwd",
         "sessions",
@@ -119,9 +147,9 @@ async def test_a_uri_that_is_no_resource_is_told_with_those_that_are(
         await call(service, "lcm_append", session="harbour", entries=talk(1))
         error = await refused(client, uri)
     assert error.error.code == INVALID_PARAMS
+    known = [each.uri for each in RESOURCES]
     assert error.error.message.startswith(
-        f"uri: there is no resource {uri!r}. There are lcm://sessions and "
-        "lcm://session/{id}/context and lcm://session/{id}/image/{n}{?offset,length}; "
+        f"uri: there is no resource {uri!r}. There are {' and '.join(known)}; "
     )
     assert "\n" not in error.error.message
 

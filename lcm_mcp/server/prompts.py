@@ -118,6 +118,7 @@ AGENT_PROMPTS: Final = (
     ),
 )
 """Those of a toolset that can write summaries."""
+_NOTHING: Final = types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 
 
 def listed(offered: Sequence[Prompt]) -> types.ListPromptsResult:
@@ -151,9 +152,12 @@ def written(offered: Sequence[Prompt], name: str, given: Mapping[str, str]) -> t
 async def completed(
     offered: Sequence[Prompt], service: Service, calls: Calls, params: types.CompleteRequestParams
 ) -> types.CompleteResult:
-    """What the argument could be: keys of sessions whose key or title holds the text, last active first."""
+    """What the argument could be: keys of sessions whose key or title holds the text, last active first; or
+    the numbers of a session's nodes, where it is named already."""
+    if _names_a_node(params.ref, params.argument.name):
+        return await _nodes(service, calls, params)
     if not _names_a_session(offered, params.ref, params.argument.name):
-        return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
+        return _NOTHING
     text = params.argument.value.strip()[:MOST_CHARACTERS]
     found = service.sessions(query=text or None, project="*", limit=MOST_COMPLETIONS)
     try:
@@ -163,6 +167,29 @@ async def completed(
     keys = [session.key for session in page.sessions]
     return types.CompleteResult(
         completion=types.Completion(values=keys, total=page.total, has_more=page.total > len(keys))
+    )
+
+
+async def _nodes(service: Service, calls: Calls, params: types.CompleteRequestParams) -> types.CompleteResult:
+    given = {} if params.context is None else params.context.arguments or {}
+    if not given.get("id"):
+        return _NOTHING
+    try:
+        page = await calls.answer_of(
+            "Completing", service.list_nodes(given["id"], limit=MOST_COMPLETIONS), "Type more of it."
+        )
+    except NoAnswer:
+        return _NOTHING
+    numbers = [node.id[1:] for node in page.nodes if node.id[1:].startswith(params.argument.value.strip())]
+    more = page.next_cursor is not None
+    return types.CompleteResult(
+        completion=types.Completion(values=numbers, total=None if more else len(numbers), has_more=more)
+    )
+
+
+def _names_a_node(ref: types.PromptReference | types.ResourceTemplateReference, argument: str) -> bool:
+    return (
+        isinstance(ref, types.ResourceTemplateReference) and argument == "n" and ref.uri.endswith("/node/{n}")
     )
 
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     Named = Mapping[str, str | list[str]]
 
 
+MOST_NODES: Final = 100
+ROWS_BYTES: Final = 100_000
+
+
 @dataclass(frozen=True, slots=True)
 class Resource:
     """One kind of document; read gets what the URI has in place of the template's braces."""
@@ -128,6 +132,24 @@ async def _read_sessions(service: Service, _named: Named) -> object:
     return await service.sessions()
 
 
+async def _read_session(service: Service, named: Named) -> object:
+    return await service.list_nodes(str(named["id"]), frontier_only=True, limit=MOST_NODES)
+
+
+async def _read_node(service: Service, named: Named) -> object:
+    return await service.describe(f"#{named['n']}", str(named["id"]))
+
+
+async def _read_rows(service: Service, named: Named) -> object:
+    cursor = named.get("cursor")
+    return await service.expand(
+        f"e{named['first']}..e{named['last']}",
+        str(named["id"]),
+        ROWS_BYTES,
+        cursor=None if cursor is None else str(cursor),
+    )
+
+
 async def _read_context(service: Service, named: Named) -> object:
     session = str(named["id"])
     seen = await service.last_observation(session)
@@ -157,6 +179,33 @@ RESOURCES: Final = (
         title="Stored sessions",
         description="The conversations kept in this memory, last active first: one page of lcm_sessions.",
         read=_read_sessions,
+    ),
+    Resource(
+        uri="lcm://session/{id}",
+        name="session",
+        title="A session in its summaries",
+        description=(
+            "The frontier of a session: the summary nodes that together cover its older part once, oldest "
+            "first, each by how it begins. The id is the session's key, or s7 as in lcm_sessions."
+        ),
+        read=_read_session,
+    ),
+    Resource(
+        uri="lcm://session/{id}/node/{n}",
+        name="node",
+        title="A summary node",
+        description="A node's whole summary, its place among the others and the files under it.",
+        read=_read_node,
+    ),
+    Resource(
+        uri="lcm://session/{id}/rows/{first}-{last}{?cursor}",
+        name="rows",
+        title="Original rows",
+        description=(
+            "Rows word for word, by their numbers: …/rows/104-238. A long range comes in pages; next_cursor "
+            "is the cursor of the next one."
+        ),
+        read=_read_rows,
     ),
     Resource(
         uri="lcm://session/{id}/context",
