@@ -16,9 +16,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, expect, sync_playwright
 
 CHROMIUM = "@sparticuz/chromium@147.0.0"
+PATIENCE_MS = 20_000
+"""How long what should appear may take."""
 _FOLDER = Path(sys.prefix) / "browser"
 _OWN = _FOLDER / "chromium"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -44,6 +46,7 @@ def browser() -> Generator[Browser]:
     path = found()
     if path is None:
         pytest.skip("no browser is here; `make browser` gets one from npm, or Playwright's")
+    expect.set_options(timeout=PATIENCE_MS)
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
         try:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import anyio
 import pytest
-from browser import browser
+from browser import PATIENCE_MS, browser
 from connecting import serving
 from harbour import folded, talk
 from playwright.sync_api import Browser, Page, expect
@@ -136,7 +136,7 @@ class Watched:
         self.page.on("console", lambda said: self.faults.append(said.text) if said.type == "error" else None)
         self.page.on("request", lambda asked: self._asked(asked.url))
         self.page.on("dialog", lambda dialog: self.faults.append(dialog.message))
-        self.page.set_default_timeout(20_000)
+        self.page.set_default_timeout(PATIENCE_MS)
 
     def _asked(self, url: str) -> None:
         if not url.startswith((self.home, f"blob:{self.home}")):

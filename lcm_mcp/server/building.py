@@ -17,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from lcm_mcp import __version__
 from lcm_mcp.server import prompts, resources
+from lcm_mcp.server.inspector import view
 from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.tools import TOOLSETS, ToolsetName
 from lcm_mcp.tools.instructions import INSTRUCTIONS, READING_INSTRUCTIONS
@@ -45,6 +46,8 @@ def build_server(
     async def read_resource(
         _context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
+        if params.uri == view.URI:
+            return view.view_contents()
         return await resources.read(service, in_flight, params.uri)
 
     async def list_prompts(
@@ -59,7 +62,7 @@ def build_server(
         return await prompts.completed(menu, service, in_flight, params)
 
     offered = _Offered(service, TOOLSETS[toolset], in_flight)
-    return Server(
+    server = Server[dict[str, Any]](
         "lcm-mcp",
         version=__version__,
         title="lcm-mcp memory",
@@ -80,6 +83,8 @@ def build_server(
         on_get_prompt=get_prompt,
         on_completion=complete,
     )
+    server.extensions[view.EXTENSION] = {}
+    return server
 
 
 class _Offered:
@@ -138,6 +143,7 @@ def _published(tool: Tool[Any, Any]) -> types.Tool:
             idempotent_hint=tool.effects.idempotent,
             open_world_hint=False,
         ),
+        _meta=view.meta_of(tool.name),
     )
 
 

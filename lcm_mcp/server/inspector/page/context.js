@@ -7,6 +7,18 @@ export const title = ({ session }) => `Context of ${session}`;
 
 export async function draw({ session, window_tokens }) {
   const { last, now } = await ask("context", { session, window_tokens });
+  return h(
+    "section",
+    {},
+    h("h1", {}, "Context"),
+    h("h2", {}, "The last request"),
+    last ? seen(session, last) : h("p", { class: "note" }, "No request was prepared in this session yet. An agent's prepare_context does that, or `lcm-mcp context --window 200000 --compact auto`."),
+    now ? asked(session, now, window_tokens) : null,
+  );
+}
+
+/** What a request would show now, under a window that may be chosen. */
+function asked(session, now, window_tokens) {
   const field = h("input", { id: "window", type: "number", min: 1, step: 1, value: window_tokens ?? now.window_tokens ?? "" });
   const other = h(
     "form",
@@ -20,17 +32,12 @@ export async function draw({ session, window_tokens }) {
     field,
     h("button", {}, "Show"),
   );
-  return h(
-    "section",
-    {},
-    h("h1", {}, "Context"),
-    h("h2", {}, "The last request"),
-    last ? seen(now.session, last) : h("p", { class: "note" }, "No request was prepared in this session yet. An agent's prepare_context does that, or `lcm-mcp context --window 200000 --compact auto`."),
+  return [
     h("h2", {}, "A request now"),
     h("p", {}, "As it would be without any compaction and without a preamble; looking at it changes nothing."),
     other,
-    seen(now.session, now),
-  );
+    seen(session, now),
+  ];
 }
 
 /** One observation: the bar, its sections and its figures. */

@@ -23,6 +23,12 @@ export function to(view, args = {}) {
   return `#/${view}${query ? `?${query}` : ""}`;
 }
 
+/** The view and the arguments that an address names. */
+export function place(address) {
+  const [name, query] = address.replace(/^#\//, "").split("?");
+  return { name, args: Object.fromEntries(new URLSearchParams(query ?? "")) };
+}
+
 export const link = (view, args, ...children) => h("a", { href: to(view, args) }, ...children);
 
 export const count = (number) => number.toLocaleString("en");

@@ -4,7 +4,7 @@ import { Refused, ask } from "./ask.js";
 import * as context from "./context.js";
 import * as conversation from "./conversation.js";
 import * as dag from "./dag.js";
-import { h, link } from "./dom.js";
+import { h, link, place } from "./dom.js";
 import * as occupancy from "./occupancy.js";
 import * as search from "./search.js";
 import * as sessions from "./sessions.js";
@@ -16,14 +16,14 @@ const LOOK_MS = 2000;
 const main = document.querySelector("main");
 let shown = 0;
 
-/** The view and its arguments that the address names. */
-function place() {
-  const [name, query] = location.hash.replace(/^#\//, "").split("?");
-  return { name: name in VIEWS ? name : "sessions", args: Object.fromEntries(new URLSearchParams(query ?? "")) };
+/** The view and its arguments that the page's address names. */
+function here() {
+  const { name, args } = place(location.hash);
+  return { name: name in VIEWS ? name : "sessions", args };
 }
 
 async function show() {
-  const { name, args } = place();
+  const { name, args } = here();
   const turn = ++shown;
   document.title = `${VIEWS[name].title(args)} · lcm-mcp`;
   menu(name, args);
@@ -79,9 +79,9 @@ async function live() {
     try {
       if (turn !== shown) before = null;
       turn = shown;
-      const here = place();
-      const now = await state(here);
-      if (before !== null && now !== before && turn === shown) await renew(here);
+      const at = here();
+      const now = await state(at);
+      if (before !== null && now !== before && turn === shown) await renew(at);
       before = now;
     } catch (error) {
       if (!(error instanceof Refused)) throw error;
