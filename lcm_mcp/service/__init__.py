@@ -245,6 +245,11 @@ class Service:
         prepared = await preparing.prepare(self.work, query)
         return prepared if behind is None else replace(prepared, notes=(*prepared.notes, behind))
 
+    async def glance(self, session: str | None = None, window_tokens: int | None = None) -> Observation:
+        """What a request would show now, for people to look at: none is made."""
+        await self._catch_up(session)
+        return await preparing.glance(self.work, session, window_tokens)
+
     async def compact(self, session: str | None = None, strategy: Strategy | None = None) -> Observation:
         """Compact a session now, and say what was done; strategy selects it for the session."""
         return await preparing.force(self.work, session, strategy)

@@ -13,6 +13,7 @@ from typing import Final, assert_never
 
 import apsw
 
+from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.ids import RowAddress, Seq, parse_address
 from lcm_mcp.service.times import iso
@@ -106,6 +107,7 @@ class ShownRow:
 class Conversation:
     """Rows of the path from `first` to `line`, oldest first; leaf is where the active path ends.
 
+    nodes is how many summaries the session has.
     older and newer are the rows to go on from, null at an end.
     """
 
@@ -114,6 +116,7 @@ class Conversation:
     first: str | None
     line: str | None
     leaf: str | None
+    nodes: int
     rows: tuple[ShownRow, ...]
     older: str | None
     newer: str | None
@@ -153,6 +156,7 @@ def converse(
         first=f"e{first}" if first else None,
         line=f"e{leaf}" if leaf else None,
         leaf=f"e{session.leaf}" if session.leaf else None,
+        nodes=dag.count(db, session.id),
         rows=tuple(rows),
         older=f"e{before}" if before else None,
         newer=f"e{after}" if after else None,

@@ -69,6 +69,15 @@ async def prepare(work: Workplace, query: PrepareQuery) -> Prepared:
     return await _answer(work, query, judged, receipt, notes)
 
 
+async def glance(work: Workplace, key: str | None, window_tokens: int | None) -> Observation:
+    """What a request would show now; nothing is folded or kept, and no message made, however long it is."""
+    query = PrepareQuery(key, window_tokens=window_tokens, compact="never", keep=False)
+    session = await work.store.read(wanted_session, work, key)
+    judged = await _judge(work, session, query, 0.0)
+    outlined = await work.store.read(outline, judged.view)
+    return observe(query, judged, outlined, *status_of(work.settings, query, judged))
+
+
 async def force(work: Workplace, key: str | None, strategy: Strategy | None) -> Observation:
     """Compact a session now, window known or not, and say what was done."""
     session = await work.store.read(wanted_session, work, key)

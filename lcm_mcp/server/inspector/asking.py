@@ -16,7 +16,6 @@ from starlette.responses import Response
 from lcm_mcp.errors import InvalidArgument, LcmError, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.server.inspector.pages import DATA_HEADERS, from_elsewhere, refusal
 from lcm_mcp.server.limits import Calls, NoAnswer
-from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tools import TOOLSETS
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey, parse
 from lcm_mcp.tools.text import written
@@ -68,22 +67,19 @@ async def _trail(service: Service, given: Mapping[str, object]) -> object:
 async def _context(service: Service, given: Mapping[str, object]) -> object:
     """What the last request showed and, beside it, what one would show now."""
     asked = parse(ContextArguments, given)
-    query = PrepareQuery(
-        asked.session, window_tokens=asked.window_tokens, compact="never", detail=True, keep=False
-    )
-    prepared = await service.prepare(query)
-    return {"last": await service.last_observation(asked.session), "now": prepared.observation}
+    now = await service.glance(asked.session, asked.window_tokens)
+    return {"last": await service.last_observation(now.session), "now": now}
 
 
 async def _now(service: Service, given: Mapping[str, object]) -> object:
     """What tells whether anything of a session has changed."""
     asked = parse(NowArguments, given)
-    nodes = await service.list_nodes(asked.session, limit=1)
+    page = await service.converse(asked.session, limit=1)
     seen = await service.last_observation(asked.session)
     return {
-        "session": nodes.session,
-        "leaf": nodes.leaf,
-        "nodes": nodes.total,
+        "session": page.session,
+        "leaf": page.leaf,
+        "nodes": page.nodes,
         "prepared": None if seen is None else f"{seen.prepared} {seen.made_at}",
     }
 

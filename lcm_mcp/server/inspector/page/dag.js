@@ -78,7 +78,8 @@ function tail(top) {
 
 function rowBlock(session, node, row) {
   const said = row.parts.find((part) => part.text)?.text.slice(0, 80) ?? "";
-  return { id: row.ref, weight: row.tokens ?? 1, kind: row.role, words: `${row.ref}, ${row.role}: ${said}`, href: to("dag", { session, node: node.id.slice(1), row: row.ref }) };
+  const answers = row.parts.length && row.parts.every((part) => part.kind === "tool_result");
+  return { id: row.ref, weight: row.tokens ?? 1, kind: answers ? "tool" : row.role, words: `${row.ref}, ${row.role}: ${said}`, href: to("dag", { session, node: node.id.slice(1), row: row.ref }) };
 }
 
 /** A band of blocks, and the lines from the opened one to the band below. */
