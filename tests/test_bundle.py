@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lcm_mcp import __version__
+from lcm_mcp.server.inspector.pages import FOLDER
 from release.bundle import Built, build
 
 _HERE = Path(__file__).parent
@@ -88,3 +89,9 @@ def test_the_wheel_works_where_the_source_is_not(built: Built, tmp_path: Path) -
     run("-m", "lcm_mcp", "import", str(_HERE / "data" / "claude-code" / "tiny.jsonl"))
     assert json.loads(run("-m", "lcm_mcp", "sessions", "--json"))["total"] == 1
     assert "lcm-mcp grep" in run("-m", "lcm_mcp", "demo")
+
+
+def test_the_wheel_holds_the_inspectors_page(built: Built) -> None:
+    with zipfile.ZipFile(built.wheel) as archive:
+        held = {Path(name).name for name in archive.namelist() if "/inspector/" in name}
+    assert held >= {file.name for folder in ("page", "view") for file in FOLDER.with_name(folder).iterdir()}
