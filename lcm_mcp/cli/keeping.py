@@ -51,8 +51,8 @@ def export_command(call: Call, form: str, redact: bool) -> None:
     """Write a session to stdout, verbatim.
 
     jsonl holds every row with all its parts, so that an import makes the same rows of it, with the same path;
-    markdown holds the rows that are not removed. --redact puts [redacted:KIND] in the place of keys and tokens
-    of known shapes, and says how many there were.
+    markdown holds the rows that are not removed. --redact puts [redacted:KIND] in the place of keys and
+    tokens of known shapes, and says how many there were.
     """
 
     async def export(service: Service) -> None:

@@ -375,9 +375,8 @@ def _parent(db: apsw.Connection, intake: Intake, key: str | None, project: str |
     if known is not None:
         return known
     key = _key(intake, key)
-    return sessions.create(
-        db, NewSession(key, project=project, source=intake.origin, native_id=key), now_ms()
-    )
+    new = NewSession(key, project=project, source=intake.origin, native_id=key)
+    return sessions.create(db, new, now_ms())
 
 
 def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
@@ -396,7 +395,6 @@ def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed], large_c
     fed.conflicts.extend(f"e{seq}" for seq in done.conflicts)
     if fed.ended_at is not None:
         fed.late += sum(
-            1
+            seq not in known and entry.draft.at is not None and entry.draft.at < fed.ended_at
             for seq, entry in zip(done.refs, entries, strict=True)
-            if seq not in known and entry.draft.at is not None and entry.draft.at < fed.ended_at
         )
