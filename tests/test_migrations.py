@@ -11,7 +11,10 @@ from stores import database, serving
 from lcm_mcp.service.requests import PrepareQuery
 
 _BACK_TO_FIRST = (
-    *(f"DROP TABLE {name}" for name in ("forgotten", "superseded", "file", "large_inline", "file_state")),
+    *(
+        f"DROP TABLE {name}"
+        for name in ("task", "forgotten", "superseded", "file", "large_inline", "file_state")
+    ),
     *(f"DROP TABLE followed{what}" for what in ("_session", "", "_line", "_folder")),
     "DROP TABLE spend",
     "DROP TABLE breaker",
