@@ -18,9 +18,9 @@ test: lint browser
 browser: $(VENV)/.installed-dev
 	@$(BIN)/python tests/browser.py
 
-# The kill -9 rounds of the tests, many more of them.
+# The kill -9 rounds of the tests, many more of them, and every call to the disk failed in turn (an hour).
 crash: $(VENV)/.installed-dev
-	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py
+	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
 
 # The protocol's own scenarios against a server over HTTP; they come from npm, and are left out where it is not.
 conformance: $(VENV)/.installed

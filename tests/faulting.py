@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from unittest.mock import patch
 
 import apsw
@@ -20,6 +20,9 @@ import apsw
 from lcm_mcp.errors import StoreClosed
 from lcm_mcp.storage import connections, files
 from lcm_mcp.storage.connections import Store, translated
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 T = TypeVar("T")
 
@@ -55,7 +58,7 @@ class _File(apsw.VFSFile):
         self._trouble = trouble
         self._name = name.filename() if isinstance(name, apsw.URIFilename) else name
 
-    def xWrite(self, data: bytes, offset: int) -> None:
+    def xWrite(self, data: Buffer, offset: int) -> None:
         self._trouble.count()
         super().xWrite(data, offset)
 

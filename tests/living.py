@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+import apsw
 from crashing import conversation, entry_text
 from stores import assert_sound, serving
 
@@ -60,6 +61,10 @@ _TEXTS = """SELECT row.entry_id, text.body FROM session JOIN row ON row.session 
     JOIN text ON text.id = row.text WHERE session.key = ? AND row.entry_id IS NOT NULL"""
 
 
+def _texts(db: apsw.Connection, session: str) -> dict[str, str]:
+    return dict(db.execute(_TEXTS, (session,)))
+
+
 async def assert_kept(path: Path, said: Iterable[str]) -> None:
     """The store is sound by its own word and by ours, and holds every entry it promised, whole."""
     promised: dict[str, set[str]] = {}
@@ -75,7 +80,5 @@ async def assert_kept(path: Path, said: Iterable[str]) -> None:
         # A pass that died leaves its lease, which ends by itself.
         assert all(check.ok for check in diagnosis.checks if check.name != "leases"), diagnosis.checks
         for session, names in promised.items():
-            texts: dict[str, str] = dict(
-                await service.work.store.read(lambda db, key: list(db.execute(_TEXTS, (key,))), session)
-            )
+            texts = await service.work.store.read(_texts, session)
             assert {name: texts.get(name) for name in names} == {name: entry_text(name) for name in names}

@@ -57,7 +57,7 @@ def some_calls(tmp_path: Path, made: bool) -> Sequence[int]:
     path.parent.mkdir()
     if made:
         anyio.run(Store.open(path).close)
-    anyio.run(lived, path, trouble, [])
+    anyio.run(lived, path, trouble, list[str]())
     every = range(1, trouble.calls + 1)
     return every if ROUNDS >= ALL else sorted(random.Random(3).sample(every, ROUNDS))
 
