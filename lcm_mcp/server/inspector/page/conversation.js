@@ -71,6 +71,7 @@ export function rowOf(session, row) {
   return h(
     "article",
     { id: row.ref, class: `row ${answers ? "tool" : row.role}${row.opens ? " opens" : ""}`, tabindex: "-1", "aria-label": `${row.ref}, ${row.role}` },
+    row.opens ? h("h2", { class: "unit" }, `Unit from ${row.ref}`) : null,
     h(
       "header",
       {},

@@ -19,7 +19,8 @@ let shown = 0;
 /** The view and its arguments that the page's address names. */
 function here() {
   const { name, args } = place(location.hash);
-  return { name: name in VIEWS ? name : "sessions", args };
+  const known = name in VIEWS && (args.session || !(name in NAMES));
+  return { name: known ? name : "sessions", args };
 }
 
 async function show() {
@@ -44,8 +45,9 @@ async function drawOf(name, args) {
   try {
     return await VIEWS[name].draw(args);
   } catch (error) {
-    if (!(error instanceof Refused)) throw error;
-    return h("p", { class: "refusal", role: "alert" }, error.message);
+    if (!(error instanceof Refused)) reportError(error);
+    const whose = error instanceof Refused ? "" : "A fault of this page, not of what is stored: ";
+    return h("p", { class: "refusal", role: "alert" }, whose + error.message);
   }
 }
 
@@ -84,7 +86,7 @@ async function live() {
       if (before !== null && now !== before && turn === shown) await renew(at);
       before = now;
     } catch (error) {
-      if (!(error instanceof Refused)) throw error;
+      if (!(error instanceof Refused)) reportError(error);
       say(error.message);
     }
   }
