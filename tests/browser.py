@@ -29,8 +29,8 @@ _ARGUMENTS = ("--no-sandbox", "--headless=shell", "--no-zygote", "--disable-gpu"
 
 
 def found() -> Path | None:
-    """The browser to use: LCM_BROWSER, the one we got, one of the system, or Playwright's."""
-    named = os.environ.get("LCM_BROWSER")
+    """The browser to use: the one CHROMIUM names, the one we got, one of the system, or Playwright's."""
+    named = os.environ.get("CHROMIUM")
     candidates = [Path(named)] if named else [_OWN, *map(Path, filter(None, map(shutil.which, _NAMES)))]
     ours = next((path for path in candidates if os.access(path, os.X_OK)), None)
     if ours is not None or named:
@@ -59,7 +59,7 @@ def main() -> int:
     """Get a browser where there is none; failing is no fault, the tests say what they leave out."""
     if found() is not None:
         return 0
-    npm = shutil.which("npm")
+    npm = shutil.which("npm") if shutil.which("node") else None
     if npm and sys.platform == "linux" and platform.machine() == "x86_64":
         ended = _from_npm(npm)
     else:
@@ -72,7 +72,8 @@ def main() -> int:
 def _from_npm(npm: str) -> subprocess.CompletedProcess[bytes]:
     """Unpack npm's Chromium, which puts itself into the folder of temporary files, into our own."""
     _FOLDER.mkdir(exist_ok=True)
-    got = subprocess.run([npm, "install", "--silent", "--no-save", "--prefix", _FOLDER, CHROMIUM])
+    options = ["--silent", "--no-save", "--fetch-retries", "1", "--prefix", _FOLDER]
+    got = subprocess.run([npm, "install", *options, CHROMIUM])
     if got.returncode:
         return got
     place = {**os.environ, "TMPDIR": str(_FOLDER)}
