@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 CHROMIUM = "@sparticuz/chromium@147.0.0"
 PATIENCE_MS = 20_000
 """How long what should appear may take."""
+GETTING_S = 300
+"""How long each step of getting a browser may take: a network without a way out says nothing."""
 _FOLDER = Path(sys.prefix) / "browser"
 _OWN = _FOLDER / "chromium"
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
@@ -57,27 +59,29 @@ def browser() -> Generator[Browser]:
 
 def main() -> int:
     """Get a browser where there is none; failing is no fault, the tests say what they leave out."""
-    if found() is not None:
-        return 0
-    npm = shutil.which("npm") if shutil.which("node") else None
-    if npm and sys.platform == "linux" and platform.machine() == "x86_64":
-        ended = _from_npm(npm)
-    else:
-        ended = subprocess.run([sys.executable, "-m", "playwright", "install", "chromium-headless-shell"])
-    if ended.returncode or found() is None:
+    if found() is None:
+        with suppress(subprocess.SubprocessError, OSError):
+            _get()
+    if found() is None:
         sys.stdout.write("No browser was got: the tests of the inspector's page are left out.\n")
     return 0
 
 
-def _from_npm(npm: str) -> subprocess.CompletedProcess[bytes]:
-    """Unpack npm's Chromium, which puts itself into the folder of temporary files, into our own."""
+def _get() -> None:
+    """npm's Chromium puts itself into the folder of temporary files, which is ours here."""
+    npm = shutil.which("npm") if shutil.which("node") else None
+    if not (npm and sys.platform == "linux" and platform.machine() == "x86_64"):
+        _run(sys.executable, "-m", "playwright", "install", "chromium-headless-shell")
+        return
     _FOLDER.mkdir(exist_ok=True)
-    options = ["--silent", "--no-save", "--fetch-retries", "1", "--prefix", _FOLDER]
-    got = subprocess.run([npm, "install", *options, CHROMIUM])
-    if got.returncode:
-        return got
+    _run(npm, "install", "--silent", "--no-save", "--fetch-retries", "1", "--prefix", _FOLDER, CHROMIUM)
+    _run("node", "--eval", _UNPACK)
+
+
+def _run(*command: str | Path) -> None:
     place = {**os.environ, "TMPDIR": str(_FOLDER)}
-    return subprocess.run(["node", "--eval", _UNPACK], cwd=_FOLDER, env=place)
+    folder = _FOLDER if _FOLDER.exists() else None
+    subprocess.run(command, check=True, timeout=GETTING_S, cwd=folder, env=place)
 
 
 if __name__ == "__main__":
