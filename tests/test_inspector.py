@@ -137,7 +137,7 @@ async def test_a_question_is_answered_as_the_tool_of_that_name_and_a_wrong_one_i
                 ("conversation", {"limit": 101}, 400, "limit: it is 101."),
                 ("trail", {"cursor": "x"}, 400, "cursor: it does not belong to this query."),
                 ("context", {"window_tokens": 0}, 400, "window_tokens: it is 0."),
-                ("image", {"session": KEY, "n": 7}, 400, "n: there is no image '7'."),
+                ("image", {"session": KEY, "n": 7}, 400, f"n: session '{KEY}' has no image '7'."),
                 ("image", {"session": "elsewhere", "n": 1}, 404, "There is no session 'elsewhere'."),
             ):
                 refused = asked(port, question, **arguments)
