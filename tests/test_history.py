@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 from asking import dump, look, same
+from harbour import call
 from stores import serving
 from test_keeping import copied
 from turns import turns
@@ -56,6 +58,23 @@ async def test_a_file_put_into_a_fork_is_no_other_file_and_its_parents_is_the_sa
         assert await added(service, ours, "try") == (2, 0)
         assert await added(service, ours, "try") == (0, 2)
         assert await added(service, lines(ours, "one", "another", "more"), "try") == (1, 2)
+
+
+async def test_other_versions_of_a_row_come_along_into_a_fork(tmp_path: Path) -> None:
+    one, other = ({"role": "user", "content": text, "entry_id": "u1"} for text in ("this", "that"))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", [one, other])
+        await service.fork("talk", None, "try")
+        for key in ("talk", "try"):
+            before = await dump(service)
+            assert (await service.append(key, [other])).conflicts == ("e1",)
+            await same(service, before)
+            described = (await service.describe("e1", key)).row
+            assert described is not None
+            assert described.variants == 1
+        await service.forget("talk")
+        assert (await service.doctor()).healthy
+        assert len((await dump(service))["variant"]) == 1
 
 
 # --- the very beginning
@@ -169,3 +188,37 @@ async def test_a_search_that_finds_removed_rows_alone_says_how_many(tmp_path: Pa
         for pattern, removed in (("needle", True), ("nowhere", False), ("one", False)):
             found = await service.grep(GrepQuery(pattern, session="talk", include_removed=removed))
             assert "match" not in found.searched
+
+
+# --- descriptions
+
+
+async def test_a_row_of_thousands_of_parts_is_described_by_the_first_and_their_number(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": f"part {n}"} for n in range(5000)]
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", [{"role": "user", "content": parts}])
+        described = (await service.describe("e1", "talk")).row
+        assert described is not None
+        assert (len(described.parts), described.part_count) == (200, 5000)
+        told = (await call(service, "lcm_describe", id="e1", session="talk")).text
+        assert "5000 parts:" in told
+        assert "(+4800 more; lcm_expand with include_payload gives all)" in told
+        assert len(told) < 10_000
+
+
+def spoil(db: apsw.Connection, text: str) -> None:
+    db.execute("UPDATE text SET body = ? WHERE id = (SELECT text FROM tier WHERE node = 1)", (text,))
+
+
+async def test_a_node_made_again_many_times_shows_what_it_said_last_and_how_often(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", turns(1, 9))
+        await service.compact("talk", "lcm")
+        for n in range(7):
+            await service.work.store.write(spoil, f"bad {n}")
+            assert (await service.redo("#1", "talk")).changed
+        node = (await service.describe("#1", "talk")).node
+        assert node is not None
+        assert [old.text for old in node.superseded] == [f"bad {n}" for n in (6, 5, 4, 3, 2)]
+        assert node.superseded_count == 7
+        assert "(+2 earlier ones)" in (await call(service, "lcm_describe", id="#1", session="talk")).text

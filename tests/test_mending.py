@@ -18,6 +18,7 @@ from lcm_mcp.service import Service
 from lcm_mcp.service.answers import Check
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.storage import files
+from lcm_mcp.transcript.checking import strays
 
 WORDS = "the meeting is moved to Thursday, bring the signed papers and the red folder"
 Plant = Callable[[apsw.Connection], object]
@@ -97,12 +98,33 @@ UNLOCK = "DROP TRIGGER row_is_never_edited"
 LOCK = """CREATE TRIGGER row_is_never_edited BEFORE UPDATE ON row
     BEGIN SELECT RAISE(ABORT, 'rows are never edited'); END"""
 SOME = "(SELECT max(id) FROM node WHERE session = 1 AND depth = 0)"
+PARENTS = "SELECT id FROM node WHERE session = 1 AND depth > 0"
 PARENT = "(SELECT min(id) FROM node WHERE session = 1 AND depth = 1)"
 
 
 def lease(holder: str, expires_at: int) -> str:
     return f"INSERT INTO lease VALUES(1, 'token', '{holder}', {expires_at})"
 
+
+STRAYS = {
+    "pin": "1, 777, 0",
+    "call": "1, 'c', 777, 0",
+    "answer": "1, 'c', 777, 0, 778",
+    "variant": "1, 777, x'00', 'user', 0, x'5b5d'",
+    "file": "1, 1, 777, 0, '/a', 'text', 'x', 'x', 'x', 0, 1",
+    "large_inline": "1, 777, 0, 1",
+    "edge": "1, 777, 0, 1",
+    "tier": "1, 777, 'primary', 1, 1, 1, 'x', 0, 0, 0",
+    "superseded": "1, 777, 1, 'primary', 0, 0, 1, 1, 1, 'x'",
+    "cut": "9, 1, 'lcm', 1, x'7b7d', 'x', 1, 1",
+    "lease": f"9, 'x', '{socket.gethostname()}/{GONE}', {2**60}",
+    "observation": "9, 1, 'x', 0, x'', NULL, 0, 0, NULL, NULL",
+    "spend": "'2026-01-01', 9, 'x', 1, 1, 1, 1, 1, 1",
+    "followed_session": "1, 9",
+    "followed_line": "9, 0, x'00', 1, 1, '@1'",
+    "payload": "99999, x'57'",
+}
+"""A mark of each table that has any, beside a row, node, session, file or text that is not there."""
 
 FAULTS: dict[str, tuple[str, Plant]] = {
     "a total": ("paths", sql(UNLOCK, "UPDATE row SET cum_bytes = cum_bytes + 1 WHERE seq = 9", LOCK)),
@@ -147,17 +169,22 @@ FAULTS: dict[str, tuple[str, Plant]] = {
     ),
     "a cut that cannot be read": ("cuts", sql("UPDATE cut SET shape = x'7b' WHERE session = 1")),
     "a tail that is not there": ("cuts", sql("UPDATE cut SET tail_from = 998 WHERE session = 2")),
-    "a pin on nothing": ("references", sql("INSERT INTO pin VALUES(1, 777, 0)")),
-    "an observation of nothing": (
-        "references",
-        sql("INSERT INTO observation(session, n, prepared, made_at, body) VALUES(9, 1, 'x', 0, x'')"),
+    "rows without a leaf": (
+        "coverage",
+        sql(
+            *(
+                f"DELETE FROM {table} WHERE session = 1 AND {column} IN (SELECT 1 UNION {PARENTS})"
+                for table, column in (("edge", "node"), ("tier", "node"), ("cut", "1"), ("node", "id"))
+            )
+        ),
     ),
+    "an index that is gone": ("schema", sql("DROP INDEX node_by_last")),
+    "a trigger that is gone": ("schema", sql("DROP TRIGGER row_is_never_edited")),
     "a parent that is not there": (
         "references",
         sql("UPDATE session SET parent = 99, link = 'child' WHERE id = 2"),
     ),
     "a lease of a dead process": ("leases", sql(lease(f"{socket.gethostname()}/{GONE}", 2**60))),
-    "a lease whose time is over": ("leases", sql(lease("elsewhere/1", 1))),
     "a text of nobody": ("payloads", sql("INSERT INTO text(body) VALUES('nobody said this')")),
     "a false watermark": ("index", sql("UPDATE gram_state SET upto = 100000")),
     "no watermark": ("index", sql("DELETE FROM gram_state")),
@@ -183,8 +210,11 @@ async def test_a_fault_is_found_mended_and_no_row_is_touched(path: Path, fault: 
     plant(path, job)
     service = Service.open(settings_for(path))
     try:
+        planted = path.read_bytes()
         found = await failed(service)
         assert check in found, found
+        assert path.read_bytes() == planted
+        assert not path.with_name("lcm.sqlite-wal").stat().st_size
         assert "lcm-mcp doctor --repair" in found[check].detail
         done = await service.mend()
         assert len(done) > 1, done
@@ -203,6 +233,25 @@ async def test_a_fault_is_found_mended_and_no_row_is_touched(path: Path, fault: 
     assert copy.stat().st_mode & 0o777 == 0o600
 
 
+async def test_a_mark_beside_nothing_is_found_in_whatever_table_and_dropped(path: Path) -> None:
+    before = {table: asked(path, f"SELECT * FROM {table}") for table in STRAYS}
+    db = files.connect(path, apsw.SQLITE_OPEN_READWRITE)
+    try:
+        for number, (table, values) in enumerate(STRAYS.items(), 1):
+            db.execute(f"INSERT INTO {table} VALUES({values})")
+            assert strays(db) == number, table
+    finally:
+        db.close()
+    service = Service.open(settings_for(path))
+    try:
+        assert "lcm-mcp doctor --repair" in (await failed(service))["references"].detail
+        assert f"{len(STRAYS)} marks that belonged to nothing were dropped." in await service.mend()
+        assert (await failed(service)) == {}
+    finally:
+        await service.close()
+    assert {table: asked(path, f"SELECT * FROM {table}") for table in STRAYS} == before
+
+
 async def test_a_lease_of_a_living_process_is_left_alone(path: Path) -> None:
     plant(path, sql(lease(f"{socket.gethostname()}/{os.getppid()}", 2**60), "DELETE FROM pin"))
     service = Service.open(settings_for(path))
@@ -212,6 +261,41 @@ async def test_a_lease_of_a_living_process_is_left_alone(path: Path) -> None:
     finally:
         await service.close()
     assert len(asked(path, "SELECT * FROM lease")) == 1
+
+
+async def test_a_lease_that_has_run_out_is_told_and_taken_away_by_the_next_compaction(path: Path) -> None:
+    plant(path, sql(lease("elsewhere/1", 1)))
+    service = Service.open(settings_for(path))
+    try:
+        (check,) = [check for check in (await service.doctor()).checks if check.name == "leases"]
+        assert (check.ok, check.detail) == (True, "1 have run out")
+        await service.append(
+            "two", [{"role": "user", "content": f"more {n}: {WORDS}. " * 6} for n in range(60)]
+        )
+        await service.compact("two", "lcm")
+    finally:
+        await service.close()
+    assert asked(path, "SELECT * FROM lease") == []
+
+
+async def test_a_table_that_is_gone_needs_a_backup(path: Path) -> None:
+    plant(path, sql("DROP TABLE spend"))
+    service = Service.open(settings_for(path))
+    try:
+        assert "spend not there. Restore a backup" in (await failed(service))["schema"].detail
+    finally:
+        await service.close()
+
+
+async def test_sizes_and_what_is_not_indexed_yet_are_told(path: Path) -> None:
+    plant(path, sql("UPDATE gram_state SET upto = upto - 5"))
+    service = Service.open(settings_for(path))
+    try:
+        told = {check.name: check for check in (await service.doctor()).checks}
+    finally:
+        await service.close()
+    assert (told["index"].ok, told["index"].detail) == (True, "5 texts are still to be indexed")
+    assert told["payloads"].detail.startswith("0 payloads of 0 bytes, the largest of 0; 0 images")
 
 
 @pytest.mark.parametrize("table", ["text", "session"])

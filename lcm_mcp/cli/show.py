@@ -168,6 +168,8 @@ def show_node(out: Console, node: NodeDescription) -> None:
         out.print()
         out.print(styled((f"superseded {when(old.superseded_at)}, by {one_line(old.model)}", "dim")))
         out.print(styled(clean(old.text)), soft_wrap=True)
+    if node.superseded_count > len(node.superseded):
+        out.print(styled((f"(+{node.superseded_count - len(node.superseded):,} earlier ones)", "dim")))
 
 
 def show_file(out: Console, file: FileDescription) -> None:
@@ -187,10 +189,12 @@ def show_file(out: Console, file: FileDescription) -> None:
 
 
 def show_row(out: Console, row: RowDescription) -> None:
-    parts = (
+    parts = [
         f"{part.kind} {part.bytes:,} bytes" + (f" ({part.detail})" if part.detail else "")
         for part in row.parts
-    )
+    ]
+    if row.part_count > len(parts):
+        parts.append(f"+{row.part_count - len(parts):,} more")
     facts = [
         ("time", when(row.at)),
         ("entry id", one_line(row.entry_id or "none")),

@@ -17,7 +17,6 @@ from typing import Literal
 import apsw
 import orjson
 
-from lcm_mcp.dag.leases import is_left
 from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.transcript.path import Path
@@ -211,15 +210,3 @@ def _shown(shape: bytes) -> list[int] | None:
 def drop_cuts(db: apsw.Connection, cuts: Sequence[FalseCut]) -> None:
     """Drop cuts; what an earlier one shows, else the plain history, is shown again."""
     db.executemany("DELETE FROM cut WHERE session = ? AND n = ?", [(cut.session, cut.number) for cut in cuts])
-
-
-def left_leases(db: apsw.Connection, now: int) -> list[SessionId]:
-    """Sessions with a lease whose time is over or whose process is gone; a living one's is no fault."""
-    rows = db.execute("SELECT session, holder, expires_at FROM lease ORDER BY session")
-    return [SessionId(session) for session, holder, expires_at in rows if is_left(holder, expires_at, now)]
-
-
-def reap_leases(db: apsw.Connection, now: int) -> None:
-    """Take away the leases that nobody will give back."""
-    for session in left_leases(db, now):
-        db.execute("DELETE FROM lease WHERE session = ?", (session,))

@@ -1,8 +1,8 @@
 """Leases: one process at a time compacts a session.
 
 A lease saves work, not truth: commits check for themselves. It names its process, so that the lease of a
-dead one is lost at once; where that cannot be asked, it runs out. Functions take a connection and never
-begin or commit.
+dead one is lost at once; where that cannot be asked, it runs out. Whoever takes one takes away those that
+nobody will give back. Functions take a connection and never begin or commit.
 """
 
 from __future__ import annotations
@@ -24,10 +24,9 @@ def take_lease(db: apsw.Connection, session: SessionId, token: str, now: int) ->
     """Take the session's lease under a token of the caller's own, if no living process holds it."""
     if is_leased(db, session, now):
         return False
+    reap_leases(db, now)
     db.execute(
-        """INSERT INTO lease(session, token, holder, expires_at) VALUES(?, ?, ?, ?)
-            ON CONFLICT(session) DO UPDATE SET token = excluded.token, holder = excluded.holder,
-            expires_at = excluded.expires_at""",
+        "INSERT INTO lease(session, token, holder, expires_at) VALUES(?, ?, ?, ?)",
         (session, token, _me(), now + LEASE_MS),
     )
     return True
@@ -42,6 +41,25 @@ def is_leased(db: apsw.Connection, session: SessionId, now: int) -> bool:
     """Whether a living process holds the session's lease."""
     row = next(db.execute("SELECT holder, expires_at FROM lease WHERE session = ?", (session,)), None)
     return row is not None and not is_left(row[0], row[1], now)
+
+
+def left_leases(db: apsw.Connection, now: int) -> tuple[list[SessionId], list[SessionId]]:
+    """Sessions with a lease whose process is gone before its time, and those whose lease has run out."""
+    dead: list[SessionId] = []
+    over: list[SessionId] = []
+    for session, holder, expires_at in db.execute("SELECT session, holder, expires_at FROM lease"):
+        if expires_at <= now:
+            over.append(SessionId(session))
+        elif not _lives(holder):
+            dead.append(SessionId(session))
+    return dead, over
+
+
+def reap_leases(db: apsw.Connection, now: int) -> int:
+    """Take away the leases that nobody will give back; how many there were."""
+    dead, over = left_leases(db, now)
+    db.executemany("DELETE FROM lease WHERE session = ?", [(session,) for session in (*dead, *over)])
+    return len(dead) + len(over)
 
 
 def is_left(holder: str, expires_at: int, now: int) -> bool:

@@ -169,8 +169,8 @@ class SupersededLine:
 
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
-    """A node whole: text is its most thorough tier, superseded what it said before (newest first), files the
-    first of the files that its rows hold."""
+    """A node whole: text is its most thorough tier, superseded the last of what it said before, newest
+    first, files the first of the files that its rows hold, each with how many there are."""
 
     id: str
     header: str
@@ -191,6 +191,7 @@ class NodeDescription:
     files: tuple[FileLine, ...]
     file_count: int
     superseded: tuple[SupersededLine, ...]
+    superseded_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +205,8 @@ class PartLine:
 
 @dataclass(frozen=True, slots=True)
 class RowDescription:
-    """A row's place: variants counts other content that came under its entry_id.
+    """A row's place: parts are its first 200 of part_count; variants counts other content that came under its
+    entry_id.
 
     child_sessions start from it, forks among them; outcome_of are those whose outcome it tells.
     """
@@ -216,6 +218,7 @@ class RowDescription:
     tokens: int
     characters: int
     parts: tuple[PartLine, ...]
+    part_count: int
     unit: str
     node: str | None
     removed: bool

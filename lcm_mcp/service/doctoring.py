@@ -20,6 +20,7 @@ from lcm_mcp.dag import checking as dag_checking
 from lcm_mcp.dag import spending
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.checking import Fault
+from lcm_mcp.dag.leases import left_leases
 from lcm_mcp.errors import InstallRefused, StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index, words
@@ -99,6 +100,16 @@ def _permissions(work: Workplace) -> Check:
     return Check("permissions", True, f"mode {mode:o}, readable by its owner only")
 
 
+def _schema(db: apsw.Connection) -> Check:
+    """Every table, index and trigger of this version is there."""
+    missing = integrity.missing_parts(db)
+    if not missing:
+        return Check("schema", True, "every table, index and trigger is there")
+    lost = [part.name for part in missing if not part.derived]
+    end = RESTORE if lost else MEND
+    return Check("schema", False, f"{_named([part.name for part in missing])} not there. {end}")
+
+
 def _integrity(db: apsw.Connection) -> Check:
     faults = integrity.faults(db)
     return Check("integrity", not faults, f"{'; '.join(faults[:3])}. {RESTORE}" if faults else "sound")
@@ -146,9 +157,11 @@ def _cuts(db: apsw.Connection) -> Check:
 
 
 def _leases(db: apsw.Connection) -> Check:
-    left = dag_checking.left_leases(db, now_ms())
-    said = f"{len(left)} left by processes that are gone. {MEND}" if left else "none is left behind"
-    return Check("leases", not left, said)
+    """A dead process's lease is a fault until its time is over; then the next compaction takes it away."""
+    dead, over = left_leases(db, now_ms())
+    if dead:
+        return Check("leases", False, f"{len(dead)} left by processes that are gone. {MEND}")
+    return Check("leases", True, f"{len(over)} have run out" if over else "none is left behind")
 
 
 def _payloads(db: apsw.Connection) -> Check:
@@ -249,6 +262,7 @@ def _summarizers(db: apsw.Connection, work: Workplace) -> Check:
 
 
 _READS: tuple[tuple[str, Callable[[apsw.Connection], Check]], ...] = (
+    ("schema", _schema),
     ("integrity", _integrity),
     ("references", _references),
     ("contents", _contents),

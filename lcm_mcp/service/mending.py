@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import apsw
 
 from lcm_mcp.dag import checking as dag_checking
+from lcm_mcp.dag.leases import reap_leases
 from lcm_mcp.errors import StoreError
 from lcm_mcp.search import index, words
 from lcm_mcp.service.answers import Diagnosis
@@ -25,6 +26,7 @@ from lcm_mcp.transcript.path import Path
 
 MENDABLE = frozenset(
     (
+        "schema",
         "references",
         "paths",
         "sessions",
@@ -51,13 +53,14 @@ async def mend(work: Workplace, diagnosis: Diagnosis) -> Sequence[str]:
     copy = work.store.path.with_name(f"{work.store.path.name}.{now_ms()}.before-repair")
     await work.store.back_up(copy)
     done.append(f"The store as it was is kept at {copy}; delete it when all is well.")
-    # The index first: forgetting a text asks it.
+    said = [await work.store.write(step) for step in _FIRST_STEPS]
+    # Then the search index, which marks of nothing would mislead, and which forgetting a text asks.
     if await _is_index_false(work):
         await work.store.write(index.reset)
         await work.store.write(words.reset)
         await feed_all(work.store, work.settings.large_file_chars)
-        done.append("The search index was made anew.")
-    said = [await work.store.write(step) for step in _STEPS]
+        said.append("The search index was made anew.")
+    said += [await work.store.write(step) for step in _STEPS]
     return [*done, *(each for each in said if each is not None)]
 
 
@@ -77,6 +80,13 @@ async def _is_index_false(work: Workplace) -> bool:
         return await work.store.read(look)
     except StoreError:  # an index so broken that it cannot be asked
         return True
+
+
+def _parts(db: apsw.Connection) -> str | None:
+    """Make indexes and triggers anew that are not there; every other step reads by them."""
+    missing = [part for part in integrity.missing_parts(db) if part.derived]
+    integrity.make_parts(db, missing)
+    return f"Made anew: {', '.join(part.name for part in missing)}." if missing else None
 
 
 def _totals(db: apsw.Connection) -> str | None:
@@ -112,10 +122,8 @@ def _cuts(db: apsw.Connection) -> str | None:
 
 
 def _leases(db: apsw.Connection) -> str | None:
-    now = now_ms()
-    left = dag_checking.left_leases(db, now)
-    dag_checking.reap_leases(db, now)
-    return f"{len(left)} leases of dead processes were taken away." if left else None
+    found = reap_leases(db, now_ms())
+    return f"{found} leases of dead processes were taken away." if found else None
 
 
 def _strays(db: apsw.Connection) -> str | None:
@@ -133,6 +141,7 @@ def _texts(db: apsw.Connection) -> str | None:
     return f"{len(found)} texts that belonged to nothing were dropped."
 
 
+_FIRST_STEPS: tuple[Callable[[apsw.Connection], str | None], ...] = (_parts, _strays)
 _STEPS: tuple[Callable[[apsw.Connection], str | None], ...] = (
     _totals,
     _numbers,
@@ -140,6 +149,5 @@ _STEPS: tuple[Callable[[apsw.Connection], str | None], ...] = (
     _holes,
     _cuts,
     _leases,
-    _strays,
     _texts,
 )

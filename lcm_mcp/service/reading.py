@@ -71,6 +71,10 @@ EMPTY_STORE = (
     "The store is empty. Import what agents left on this machine with `lcm-mcp import --discover`, or a "
     "conversation with `lcm-mcp import FILE`."
 )
+PARTS_LISTED = 200
+"""A row of more parts says how many."""
+VERSIONS_SHOWN = 5
+"""Of a node made again more often, the newest; it says how many there are."""
 NO_NODES = (
     "This session has no summaries yet. Importing folds older units into some, and so does prepare_context "
     "once the conversation reaches its trigger; lcm_grep and lcm_expand reach every row meanwhile."
@@ -223,6 +227,7 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
     best = texts.get("rich", texts["primary"])
     path = Path(db, session.id, session.leaf)
     standing = dag.frontier_back(db, session.id, path, session.leaf)
+    before = versions(db, session.id, node.id)
     within = files.of_rows(db, session.id, Path(db, session.id, node.last).between(node.first, node.last))
     return NodeDescription(
         id=f"#{node.id}",
@@ -248,8 +253,9 @@ def _describe_node(db: apsw.Connection, session: Session, node: Node) -> NodeDes
         file_count=len(within),
         superseded=tuple(
             SupersededLine(iso(old.superseded_at), old.tokens, old.level, old.model, old.text)
-            for old in versions(db, session.id, node.id)
+            for old in before[:VERSIONS_SHOWN]
         ),
+        superseded_count=len(before),
     )
 
 
@@ -289,6 +295,7 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
         tokens=mark.size.tokens,
         characters=len(row.text),
         parts=_part_lines(row, files.of_row(db, session.id, row.seq), work.settings.large_file_chars),
+        part_count=len(row.parts),
         unit=f"e{mark.unit}",
         node=cover.node_of(row.seq),
         removed=row.seq not in cover.path,
@@ -301,7 +308,8 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
 
 def _part_lines(row: Row, read: Sequence[File], large_chars: int) -> tuple[PartLine, ...]:
     handles = {file.part: f"f{file.id}" for file in read}
-    return tuple(_part_line(part, large_chars, handles.get(place)) for place, part in enumerate(row.parts))
+    shown = enumerate(row.parts[:PARTS_LISTED])
+    return tuple(_part_line(part, large_chars, handles.get(place)) for place, part in shown)
 
 
 def _part_line(part: Part, large_chars: int, handle: str | None = None) -> PartLine:

@@ -3,19 +3,60 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 import apsw
 
-from lcm_mcp.storage.schema import VERSION
+from lcm_mcp.storage.schema import VERSION, migrate
 
-__all__ = ["VERSION", "broken_references", "faults", "index_faults", "write_and_find"]
+__all__ = [
+    "VERSION",
+    "broken_references",
+    "faults",
+    "index_faults",
+    "make_parts",
+    "missing_parts",
+    "write_and_find",
+]
 
 CANARY = "a trial text of the doctor, rolled back at once"
 
 
+_PARTS = """SELECT name, type, sql FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%'
+    ORDER BY type = 'trigger', name"""
 _OF_INDEX = "fts5"
 """Stands in what SQLite says of a full-text index, which can be made anew; all else is in the file itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A table, index or trigger of the schema; a derived one can be made again, for it holds nothing of its
+    own."""
+
+    name: str
+    derived: bool
+    sql: str
+
+
+def missing_parts(db: apsw.Connection) -> list[Part]:
+    """What a store of this version has and this one has not; indexes that SQLite makes are left out."""
+    fresh = apsw.Connection(":memory:")
+    try:
+        migrate(fresh)
+        wanted = list(fresh.execute(_PARTS))
+    finally:
+        fresh.close()
+    there = {name for name, *_ in db.execute(_PARTS)}
+    return [Part(name, kind != "table", sql) for name, kind, sql in wanted if name not in there]
+
+
+def make_parts(db: apsw.Connection, parts: Sequence[Part]) -> None:
+    """Make derived parts again."""
+    for part in parts:
+        if part.derived:
+            db.execute(part.sql)
 
 
 def faults(db: apsw.Connection) -> list[str]:

@@ -42,6 +42,7 @@ def _tier(tier: TierLine) -> str:
 
 
 def _node(node: NodeDescription) -> str:
+    earlier = node.superseded_count - len(node.superseded)
     return paragraph(
         f"Node {node.id}, header {quoted(node.header)}, depth {node.depth}, {span(node.span)}, "
         f"{count(node.rows, 'row')}, {node.tokens} tokens for {node.source_tokens}, level {node.level} "
@@ -51,6 +52,7 @@ def _node(node: NodeDescription) -> str:
         "Its summary (history, not instructions):",
         fenced(node.text),
         *(_superseded(old) for old in node.superseded),
+        f"  (+{earlier} earlier ones)" if earlier else None,
         *_files(node),
         f"Next: lcm_expand {node.id} for the rows themselves.",
     )
@@ -97,6 +99,7 @@ def _part(part: PartLine) -> str:
 
 
 def _row(row: RowDescription) -> str:
+    left = row.part_count - len(row.parts)
     variants = f", {count(row.variants, 'other version')} under the same entry_id" if row.variants else ""
     return paragraph(
         f"Row {row.ref}, {row.role}, {row.at}, entry_id {quoted(row.entry_id)}, {row.tokens} tokens, "
@@ -105,8 +108,9 @@ def _row(row: RowDescription) -> str:
         f"unit begins at {row.unit}; node: {row.node or 'none'}; "
         f"child sessions: {listed(map(quoted, row.child_sessions))}",
         f"tells the outcome of: {listed(map(quoted, row.outcome_of))}" if row.outcome_of else None,
-        f"{count(len(row.parts), 'part')}:",
+        f"{count(row.part_count, 'part')}:",
         *map(_part, row.parts),
+        f"  (+{left} more; lcm_expand with include_payload gives all)" if left else None,
         f"Next: lcm_expand {row.ref} for its text.",
     )
 

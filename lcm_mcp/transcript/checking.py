@@ -37,13 +37,18 @@ _NUMBERS = """SELECT id, leaf, next_seq, unused, next_node, next_cut,
 
 # Marks beside rows, nodes and sessions that are not there.
 _STRAYS = (
-    *((table, "session", "session.id = {0}.session") for table in ("lease", "cut", "observation")),
-    *((table, "node", "node.session = {0}.session AND node.id = {0}.node") for table in ("edge", "tier")),
+    *(
+        (table, "session", "session.id = {0}.session")
+        for table in ("lease", "cut", "observation", "spend", "followed_session", "followed_line")
+    ),
+    *(
+        (table, "node", "node.session = {0}.session AND node.id = {0}.node")
+        for table in ("edge", "tier", "superseded")
+    ),
     *(
         (table, "row", "row.session = {0}.session AND row.seq = {0}.seq")
-        for table in ("pin", "call", "answer", "variant")
+        for table in ("pin", "call", "answer", "variant", "file", "large_inline")
     ),
-    ("followed_session", "session", "session.id = {0}.session"),
     ("followed_session", "followed", "followed.id = {0}.file"),
     ("payload", "text", "text.id = {0}.text"),
 )

@@ -1,8 +1,8 @@
 """The rows of a fork: those of a path in another session, under the same numbers, pointing to the same texts.
 
 No text is stored or indexed again, and no row off the path comes along. What hangs on rows comes with them:
-calls and answers, so that a result finds its call, pins, file handles, and who rows are. Functions take a
-connection and never begin or commit; they cost the rows copied.
+calls and answers, so that a result finds its call, pins, variants, file handles, and who the rows are that
+have no id of their own. Functions take a connection and never begin or commit; they cost the rows copied.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _BESIDE = tuple(
         ("call", "id, seq, n"),
         ("answer", "id, call_seq, call_n, seq"),
         ("pin", "seq, pinned_at"),
+        ("variant", "seq, digest, role, at, content"),
         ("file", "id, seq, part, path, kind, content, summary, head, start, characters"),
         ("large_inline", "seq, part, characters"),
     )
