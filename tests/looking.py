@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+import apsw
 from asking import Dump, View, dump, expanded, look, nodes_of, same
 from deeds import Reopen
 from lawbook import (
@@ -215,6 +217,40 @@ async def check_end(world: World) -> None:
         assert (await world.import_file(form, fold=False))[0] == 0
     await same(world.service, before)
     await world.reopen(Reopen(world.settings))
+
+
+async def check_rebuilt(world: World) -> None:
+    """Law 12: a store whose index, totals and descriptors were dropped and made anew answers the same.
+
+    Not dropped are a fork's descriptors, whose numbers are those of the session it came from.
+    """
+    if not world.ledger.told:
+        return
+    before = await _answers(world)
+    await world.store.write(_drop_derived)
+    assert not (await world.service.doctor()).healthy
+    await world.service.mend()
+    after = await _answers(world)
+    for one, other in zip(before, after, strict=True):
+        assert one == other
+
+
+async def _answers(world: World) -> Sequence[object]:
+    views = await look(world.service, replace(LOOK, session=world.key))
+    found = [await world.service.grep(GrepQuery(each, session="*", limit=50)) for each in ("found", "写")]
+    tables = await dump(world.service)
+    del tables["file_state"]  # how far texts of earlier builds were looked through
+    return tables, [view.messages for view in views.values()], [page.hits for page in found]
+
+
+def _drop_derived(db: apsw.Connection) -> None:
+    db.execute("DROP TRIGGER row_is_never_edited")
+    db.execute("UPDATE row SET bytes = 0, fixed = 0, cum_bytes = 0, cum_inputs = 0, cum_fixed = 0")
+    db.execute("INSERT INTO gram(gram) VALUES('delete-all')")
+    db.execute("UPDATE gram_state SET upto = (SELECT max(id) FROM text), characters = 0")
+    for table in ("file", "large_inline"):
+        db.execute(f"DELETE FROM {table} WHERE session IN (SELECT id FROM session WHERE link IS NOT 'fork')")
+    db.execute("UPDATE file_state SET next = 1, upto = (SELECT max(id) FROM text)")
 
 
 # --- the sessions that were left

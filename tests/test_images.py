@@ -268,7 +268,7 @@ async def test_the_images_of_a_pi_session_are_kept_with_their_pixels(
     shared_data: Path, store_path: Path
 ) -> None:
     path = shared_data / "pi" / "images-glued-line-v1.jsonl"
-    entries, images = _pi(path.read_text(encoding="utf-8"))
+    entries, images = pi_entries(path.read_text(encoding="utf-8"))
     async with memory(store_path) as service:
         await service.append(KEY, entries)
         stats = await service.stats(KEY)
@@ -280,7 +280,7 @@ async def test_the_images_of_a_pi_session_are_kept_with_their_pixels(
         assert not [line for line in described if "size unknown" in line]
 
 
-def _pi(text: str) -> tuple[list[Entry], Sequence[bytes]]:
+def pi_entries(text: str) -> tuple[list[Entry], Sequence[bytes]]:
     """Pi's lines as entries by hand: its messages in order, a glued line's objects one by one."""
     decoder = json.JSONDecoder()
     entries: list[Entry] = []

@@ -37,9 +37,9 @@ from doing import do
 from histories import Entry, crossed_rounds, entry, late_call, late_result, work_done
 from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
-from looking import check, check_end
+from looking import check, check_end, check_rebuilt
 from moods import Mood, Watched, chain_of, moods
-from world import World, opened
+from world import LARGE_CHARACTERS, World, opened
 
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.requests import PrepareQuery
@@ -95,9 +95,9 @@ def some(one: st.SearchStrategy[Deed], least: int, most: int) -> st.SearchStrate
     return st.integers(least, most).flatmap(lambda size: st.lists(one, min_size=size, max_size=size))
 
 
-async def live(history: History, folder: Path) -> None:
+async def live(history: History, folder: Path, rebuild: bool = False) -> None:
     chain = chain_of(history.moods, fallback=history.fallback)
-    chosen: Settings = {**history.settings, "strategy": history.strategy}
+    chosen: Settings = {**history.settings, "strategy": history.strategy, "largeFileChars": LARGE_CHARACTERS}
     store, service = opened(folder / "life1", chosen, chain)
     world = World(folder / "life1", history.window, chosen, chain, store, service)
     try:
@@ -107,6 +107,8 @@ async def live(history: History, folder: Path) -> None:
             await do(world, deed)
             await check(world)
         await check_end(world)
+        if rebuild:
+            await check_rebuilt(world)
     finally:
         await world.service.close()
 
@@ -145,7 +147,7 @@ def test_every_law_holds_while_a_history_moves_back_sideways_into_forks_and_out_
     history: History,
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(partial(live, history, Path(folder)))
+        anyio.run(partial(live, history, Path(folder), rebuild=True))
 
 
 def sent(entries: list[Entry], preamble: int = 200) -> Prepare:

@@ -30,6 +30,8 @@ from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.model import Draft
 
 KEY = "main"
+LARGE_CHARACTERS = 1500
+"""From there on a result is a file, or large."""
 NOWHERE = "c777.e999999"
 """A name that nothing is ever prepared under."""
 NOT_KEPT = "usage was not kept"
@@ -330,7 +332,8 @@ class World:
     async def reopen(self, deed: Reopen) -> None:
         before = await dump(self.service)
         await self.service.close()
-        self.open(self.folder, {**deed.settings, "strategy": self.settings["strategy"]})
+        kept = {name: self.settings[name] for name in ("strategy", "largeFileChars")}
+        self.open(self.folder, {**deed.settings, **kept})
         await same(self.service, before)
 
     def open(self, folder: Path, settings: Settings) -> None:
