@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash conformance bench bench-context bundle lint format readme reference clean
+.PHONY: demo test browser crash conformance bench bench-context bench-recall bundle lint format readme reference clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -34,6 +34,10 @@ bench: $(VENV)/.installed
 # What a provider's cache would keep of real sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
 bench-context: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.context
+
+# What search finds in real meetings and sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
+bench-recall: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.recall
 
 # The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules.
 bundle: $(VENV)/.installed-dev

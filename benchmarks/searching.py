@@ -21,8 +21,10 @@ from benchmarks.generating import ARGUMENT, IDENTIFIER, PUNCTUATION, RARE_PAIR, 
 from benchmarks.table import Figure, Floor, Table
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import Node
-from lcm_mcp.service import Service, expanding, reading, searching
+from lcm_mcp.search.stems import Stemmer
+from lcm_mcp.service import Service, expanding, ranking, reading, searching
 from lcm_mcp.service.requests import GrepQuery
+from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import sessions
 
 PAGE: Final = 10
@@ -33,6 +35,7 @@ NODE_ROWS: Final = 2_000
 _MATCH = """SELECT text.id, text.body, row.session, row.seq FROM
     (SELECT rowid FROM gram WHERE gram MATCH ? ORDER BY rowid DESC LIMIT ?) AS found
     JOIN text ON text.id = found.rowid JOIN row ON row.text = text.id"""
+_BM25 = "SELECT rowid FROM word WHERE word MATCH ? ORDER BY bm25(word) LIMIT ?"
 _SCAN = "SELECT count(*) FROM text WHERE instr(body, ?)"
 _RANGE = """SELECT row.seq, text.body FROM row JOIN text ON text.id = row.text
     WHERE row.session = ? AND row.seq BETWEEN ? AND ?"""
@@ -71,6 +74,15 @@ def needles(long: str) -> Sequence[Needle]:
     )
 
 
+QUESTIONS: Final = (
+    ("rare words", f"where was {IDENTIFIER} explained?"),
+    ("a common word", "what was decided about the harbour?"),
+    ("common words", "which window and which door did they open?"),
+    ("CJK", WHALE),
+)
+RANKED_MS: Final = 50
+
+
 async def search_figures(table: Table, corpus: Corpus, service: Service, rounds: int) -> None:
     """First pages in the whole store and in a node, a page of rows and one of nodes."""
     work, store = service.work, service.work.store
@@ -86,6 +98,8 @@ async def search_figures(table: Table, corpus: Corpus, service: Service, rounds:
     long: str = await store.read(lambda db: db.execute(_LONG).get)
     for needle in needles(long):
         await store.read(searched(needle))
+    for name, asked in QUESTIONS:
+        await store.read(_ranked, table, corpus, work, (name, asked), rounds)
     await store.read(lambda db: _node_figures(table, corpus, service, db, rounds))
 
 
@@ -112,6 +126,20 @@ def _grams(folded: str) -> str:
     step = max(1.0, (len(every) - 1) / (MOST_GRAMS - 1))
     spread = {every[round(number * step)]: None for number in range(min(MOST_GRAMS, len(every)))}
     return " AND ".join('"' + gram.replace('"', '""') + '"' for gram in spread)
+
+
+def _ranked(
+    db: apsw.Connection, table: Table, corpus: Corpus, work: Workplace, named: tuple[str, str], rounds: int
+) -> None:
+    """A question's first page, beside a ranking of all that the same index names."""
+    name, asked = named
+    query = GrepQuery(asked, "words", "*", limit=PAGE)
+    match = " OR ".join(term.match for term in Stemmer(db).terms(query.pattern))
+    figure, floor = in_turns(
+        rounds, lambda: ranking.grep(db, work, query), lambda: list(db.execute(_BM25, (match, PAGE)))
+    )
+    raw = Floor("raw bm25 page", floor)
+    table.add(Figure(f"grep, ranked: {name}", corpus.rows, figure, "ms", raw, RANKED_MS))
 
 
 def _node_figures(table: Table, corpus: Corpus, service: Service, db: apsw.Connection, rounds: int) -> None:
