@@ -194,7 +194,7 @@ async def test_no_question_raises_or_is_taken_for_syntax(store_path: Path) -> No
 
 
 @given(st.text(max_size=60))
-def test_every_word_of_a_text_is_found_in_the_index(text: str) -> None:
+def test_every_word_of_a_text_but_short_numbers_is_found_in_the_index(text: str) -> None:
     text = text.encode("utf-8", "replace").decode().replace("\0", "�")
     db = apsw.Connection("")
     try:
@@ -203,6 +203,8 @@ def test_every_word_of_a_text_is_found_in_the_index(text: str) -> None:
         db.execute("INSERT INTO session(key, source, created_at) VALUES('s', 'native', 0)")
         words.feed(db)
         for term in Stemmer(db).terms(text):
+            if term.stem.isdigit() and len(term.stem) < 4:
+                continue
             assert words.holding(db, [term], 1, 1, 9) == [1]
         words.forget(db, [1])
         assert not list(db.execute("SELECT * FROM word_instance"))

@@ -32,7 +32,10 @@ _STOP: Final = """a about above after again against all am an and any are as at 
     of off on once only or other our ours out over own same she should so some such than that the their
     theirs them then there these they this those through to too under until up us very was we were what
     when where which while who whom whose why will with would you your yours"""
-"""Words of nearly every question and text; these stems only count where a question has no others."""
+"""Words of nearly every question and text: these stems tell nothing, and are a third of all there is."""
+_LONGEST: Final = 40
+_LONG_NUMBER: Final = 4
+"""Digits from which on a number is worth an entry; most shorter ones are those of lines in tools' output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +62,20 @@ class Stemmer:
         self._stems = db.fts5_tokenizer("porter", ["unicode61"])
         self._words = db.fts5_tokenizer("unicode61", [])
         self._stop = frozenset(self.stems(_STOP))
+        self._common = frozenset(_STOP.split())
 
     def stems(self, text: str) -> list[str]:
         """The stems of a text, in order."""
         return _said(self._stems, spread(text).encode(), with_places=False)
+
+    def entry(self, text: str) -> str:
+        """What the index is fed of a text: each of its words once, but for those that nobody looks for."""
+        words = {*_said(self._words, spread(text).encode(), with_places=False)} - self._common
+        return " ".join(sorted(filter(_is_telling, words)))
+
+    def entered(self, text: str) -> int:
+        """How many stems of a text are in the index."""
+        return len(set(_said(self._stems, self.entry(text).encode(), with_places=False)))
 
     def counts(self, text: str, terms: Sequence[Term]) -> tuple[int, Mapping[str, int]]:
         """How many words a text has, and how often those of the terms that it holds; as the index has them,
@@ -81,10 +94,10 @@ class Stemmer:
         return _said(self._stems, text.encode(), with_places=True)
 
     def terms(self, question: str) -> Sequence[Term]:
-        """What to look for: the question's words without those that every question has."""
+        """What to look for: the question's words without those that every question has; perhaps none."""
         said = [word for word in self._asked(question) if self._is_one(word)]
         found = {self._stem(word): word for word in reversed(said)}
-        telling = [stem for stem in found if stem not in self._stop] or list(found)
+        telling = [stem for stem in found if stem not in self._stop]
         return [Term(stem, _expression(found[stem])) for stem in telling[::-1][:MOST_TERMS]]
 
     def names(self, question: str) -> frozenset[str]:
@@ -120,6 +133,10 @@ def label(text: str) -> str:
     """The name that a text opens with, as minutes and chats put their speakers (Ann Lee: I think), or ''."""
     found = _LABEL.match(text[:LABEL_CHARACTERS])
     return found[1] if found else ""
+
+
+def _is_telling(word: str) -> bool:
+    return len(word) <= _LONGEST and (len(word) >= _LONG_NUMBER or not word.isdigit())
 
 
 def is_unspaced(word: str) -> bool:

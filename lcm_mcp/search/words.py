@@ -1,9 +1,9 @@
 """The word index: which texts hold a word, whatever its ending, told without reading them.
 
-It knows the stems of the texts of rows and of summaries, and neither where nor how often they stand: that is
-counted in the few texts that are worth it. It is fed like the literal index, in slices behind a watermark of
-its own; texts above that have to be read. Of very long texts only the beginning is in it. Functions take a
-connection and never begin or commit.
+It knows the stems of the texts of rows and of summaries, but for the commonest words and short numbers, and
+neither where nor how often they stand: that is counted in the few texts that are worth it. It is fed like
+the literal index, in slices behind a watermark of its own; texts above that have to be read. Of very long
+texts only the beginning is in it. Functions take a connection and never begin or commit.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 import apsw
 
 from lcm_mcp.search.index import SUMMARIES
-from lcm_mcp.search.stems import Stemmer, Term, spread
+from lcm_mcp.search.stems import Stemmer, Term
 
 SLICE_BYTES: Final = 128 * 1024
 """UTF-8 bytes fed at a time; the write lock is held for some 15 ms."""
@@ -54,10 +54,10 @@ def unindexed(db: apsw.Connection) -> int:
 
 def feed(db: apsw.Connection) -> bool:
     """Take in the next slice of texts; whether there is more."""
-    last, left = upto(db), SLICE_BYTES
+    stemmer, last, left = Stemmer(db), upto(db), SLICE_BYTES
     fed: list[tuple[int, str]] = []
     for text, body, summary in db.execute(_UNFED, (MOST_CHARACTERS, last)):
-        fed.append((text + (SUMMARIES if summary else 0), spread(body)))
+        fed.append((text + (SUMMARIES if summary else 0), stemmer.entry(body)))
         last, left = text, left - len(body.encode())
         if left <= 0:
             break
@@ -83,17 +83,19 @@ def forget(db: apsw.Connection, texts: Sequence[int]) -> None:
         if text > last:
             continue
         body, summary, row = next(db.execute(_TEXT, (MOST_CHARACTERS, text)))
+        entry = stemmer.entry(body)
         numbers = [text + (SUMMARIES if summary else 0)]
         if not summary and not row:  # nothing says any more as what it was entered
-            asked = [term.match for term in stemmer.terms(body)[:1]]
-            numbers = [number for match in asked for (number,) in _numbers(db, match, text)]
+            numbers = [number for (number,) in _numbers(db, entry, text)]
         for number in numbers:
-            db.execute("INSERT INTO word(word, rowid, words) VALUES('delete', ?, ?)", (number, spread(body)))
+            db.execute("INSERT INTO word(word, rowid, words) VALUES('delete', ?, ?)", (number, entry))
     db.execute("INSERT INTO word(word) VALUES('optimize')")
 
 
-def _numbers(db: apsw.Connection, match: str, text: int) -> Iterable[tuple[int]]:
-    return db.execute(_NUMBERS, (match, text, text + SUMMARIES))
+def _numbers(db: apsw.Connection, entry: str, text: int) -> Iterable[tuple[int]]:
+    """Under which numbers a text is in the index."""
+    first = entry.partition(" ")[0]
+    return db.execute(_NUMBERS, (f'"{first}"', text, text + SUMMARIES)) if first else ()
 
 
 def faults(db: apsw.Connection, most: int) -> list[str]:
@@ -108,7 +110,7 @@ def faults(db: apsw.Connection, most: int) -> list[str]:
     entered: dict[int, int] = dict(db.execute(_ENTERED, (SUMMARIES, step)))
     for text, body, summary in db.execute(_FED, (MOST_CHARACTERS, last, step)):
         found = entered.pop(text + (SUMMARIES if summary else 0), 0)
-        lacking += found != len(set(stemmer.stems(body)))
+        lacking += found != stemmer.entered(body)
     false = sum(not db.execute(_EXISTS, (number % SUMMARIES,)).get for number in entered)
     said = [f"words: {lacking} texts are not in it as they are"] if lacking else []
     return [*said, f"words: {false} entries lead to no text"] if false else said
