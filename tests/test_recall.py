@@ -13,14 +13,15 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from stores import put, serving
+from test_context_docs import MARKER, functions_of
 
 from lcm_mcp.errors import InvalidArgument
-from lcm_mcp.search import words, worthwhile
+from lcm_mcp.search import ranking, words, worthwhile
 from lcm_mcp.search.stems import Stemmer, Term, label
-from lcm_mcp.service import Service
+from lcm_mcp.service import Service, recalling
 from lcm_mcp.service.answers import HitPage
 from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.storage import schema
@@ -193,6 +194,7 @@ async def test_no_question_raises_or_is_taken_for_syntax(store_path: Path) -> No
     db.close()
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.text(max_size=60))
 def test_every_word_of_a_text_but_short_numbers_is_found_in_the_index(text: str) -> None:
     text = text.encode("utf-8", "replace").decode().replace("\0", "�")
@@ -267,3 +269,22 @@ async def test_an_earlier_store_is_fed_anew_and_answers_meanwhile(store_path: Pa
                     await anyio.sleep(0.01)
         with by_index():
             assert refs(await ask(service, "harbour masters", limit=1)) == ["e2"]
+
+
+def test_the_page_on_recall_names_tests_that_exist_and_the_figures_in_force() -> None:
+    page = (Path(__file__).resolve().parent.parent / "docs" / "recall.md").read_text(encoding="utf-8")
+    markers = [(match[1], match[2]) for match in MARKER.finditer(page)]
+    assert page.count("<!--") == len(markers) > 4
+    assert [f"{file}::{name}" for file, name in markers if name not in functions_of(file)] == []
+    for figure in (
+        f"counting {ranking.FADE} of the next",
+        f"at {ranking.AFTER} of that",
+        f"fewer than {ranking.FEW_WORDS} words counts {ranking.FEW}",
+        f"within {ranking.APART} of a better hit comes later ({ranking.AGAIN} for",
+        f"only the best {worthwhile.KEPT_ROWS} are",
+        f"Up to {worthwhile.FEW_ROWS:,} rows are read",
+        f"the {worthwhile.READ_ROWS} that hold most",
+        f"text over {words.MOST_CHARACTERS:,} characters",
+        f"({recalling.MOST_CHARACTERS} characters each, {recalling.MOST_TOKENS:,} tokens in",
+    ):
+        assert figure in page, figure

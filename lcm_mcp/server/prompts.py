@@ -40,9 +40,9 @@ class Prompt:
 def _recall(question: str | None) -> str:
     return (
         f"Answer this from the stored memory, not from what seems likely:\n\n{question}\n\n"
-        "1. Find it: lcm_grep for a name, number, path, error or phrase that the answer would hold; if that "
-        "finds nothing, try other words for it. lcm_sessions tells which sessions there are, lcm_list and "
-        "lcm_describe give an overview of one.\n"
+        "1. Find it: lcm_grep for a name, number, path, error or phrase that the answer would hold, or with "
+        "mode words for the question itself; if that finds nothing, try other words for it. lcm_sessions "
+        "tells which sessions there are, lcm_list and lcm_describe give an overview of one.\n"
         "2. Read the original rows with lcm_expand before you rely on a hit or a summary; a summary may "
         "err.\n"
         "3. Answer, with the addresses of the rows it rests on (such as s7/e104). If the memory does not "

@@ -12,7 +12,8 @@ _FINDING: Final = """\
 Durable memory over long conversations: the full record of every session, word for word, and summaries \
 (nodes) over it that lead back to the words.
 
-To find something said earlier: lcm_grep for a name, number, path, error or phrase. To get an overview: \
+To find something said earlier: lcm_grep for a name, number, path, error or phrase, or with mode \
+words for a question. To get an overview: \
 lcm_list for a session's nodes, lcm_describe for one node's whole text, lcm_expand for the original rows \
 under it. Go down only where you need to: list, describe, expand. lcm_sessions shows which sessions there \
 are; without `session` most tools use the current one, lcm_grep searches all of the project, and each \
