@@ -90,6 +90,15 @@ async def test_a_client_that_holds_a_recalled_request_is_given_the_next_one_righ
             holding = now
 
 
+async def test_the_observation_tells_what_was_recalled(store_path: Path) -> None:
+    async with talking(store_path) as service:
+        observation = (await service.prepare(PrepareQuery(KEY, query=ASKED, detail=True))).observation
+        assert observation is not None
+        (section,) = [each for each in observation.sections if each.kind == "recalled"]
+        assert "e3" in section.sources
+        assert sum(each.tokens for each in observation.sections) == observation.estimated_input_tokens
+
+
 async def test_where_nothing_can_be_recalled_a_note_says_why(store_path: Path) -> None:
     async with talking(store_path) as service:
         plain = PrepareQuery(KEY)

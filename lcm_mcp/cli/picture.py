@@ -24,6 +24,7 @@ _FILLS = {
     "preamble": ("▒", "magenta"),
     "summaries": ("▓", "cyan"),
     "quotes": ("░", "yellow"),
+    "recalled": ("▞", "blue"),
     "tail": ("█", "green"),
 }
 _FREE = ("·", "dim")

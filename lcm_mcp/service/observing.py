@@ -7,7 +7,7 @@ as one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import orjson
@@ -17,6 +17,7 @@ from lcm_mcp.projection import lcm
 from lcm_mcp.service.answers import Status, Strategy
 from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.prepared import Counts, Done, Observation, Section, Wire
+from lcm_mcp.service.recalling import Recalled
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.service.times import iso, now_ms
 from lcm_mcp.service.viewing import Outline, View
@@ -34,8 +35,7 @@ MAX_FAULTS = 8
 class Judged:
     """How a preparation stands: its view before and now, for whom it is, and what was done.
 
-    bytes_per_token is the provider's own ratio where it is known; recalled are the tokens of rows recalled
-    for this request alone.
+    bytes_per_token is the provider's own ratio where it is known; recalled is for this request alone.
     """
 
     first_view: View
@@ -48,17 +48,17 @@ class Judged:
     bytes_per_token: float | None
     compacted: Compacted | None = None
     regime: Literal["passive", "async", "blocking"] = "passive"
-    recalled: int = 0
+    recalled: Recalled = field(default_factory=Recalled)
 
     @property
     def estimate(self) -> int:
         """The request by the fixed rule, in tokens."""
-        return self.preamble.tokens + self.view.size.tokens + self.recalled
+        return self.preamble.tokens + self.view.size.tokens + self.recalled.tokens
 
     @property
     def calibrated(self) -> int | None:
         """The request under the provider's own ratio, where that is known."""
-        return None if self.bytes_per_token is None else self._tokens(self.view) + self.recalled
+        return None if self.bytes_per_token is None else self._tokens(self.view) + self.recalled.tokens
 
     @property
     def tokens(self) -> int:
@@ -283,9 +283,24 @@ def _sections(query: PrepareQuery, judged: Judged, outlined: Outline) -> Iterato
             sources=(f"e{outlined.first}..e{outlined.last}",),
             items=view.tail_rows,
             bytes=tail.bytes,
-            tokens=judged.estimate - judged.preamble.tokens - history.tokens,
+            tokens=judged.estimate - judged.preamble.tokens - history.tokens - judged.recalled.tokens,
             preview=outlined.opening[:PREVIEW_CHARACTERS],
         )
+    if judged.recalled.marks:
+        yield _recalled(judged.recalled)
+
+
+def _recalled(recalled: Recalled) -> Section:
+    return Section(
+        id="recalled",
+        label="Rows recalled for this request",
+        kind="recalled",
+        sources=tuple(f"e{mark.seq}" for mark in recalled.marks),
+        items=len(recalled.marks),
+        bytes=utf8_length(recalled.block),
+        tokens=recalled.tokens,
+        preview=recalled.block.partition("\n\n")[2][:PREVIEW_CHARACTERS],
+    )
 
 
 def _before_the_tail(view: View, history: str, quotes: Sequence[str]) -> Iterator[Section]:

@@ -19,7 +19,7 @@ class Section:
 
     id: str
     label: str
-    kind: Literal["preamble", "summaries", "quotes", "tail"]
+    kind: Literal["preamble", "summaries", "quotes", "tail", "recalled"]
     sources: tuple[str, ...]
     items: int
     bytes: int

@@ -42,7 +42,7 @@ from lcm_mcp.service.windows import (
 )
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.service.writing import NOT_MEASURED, Guard, append, keep_usage
-from lcm_mcp.tokens import text_tokens, utf8_length
+from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
 
@@ -237,7 +237,7 @@ async def _answer(
 ) -> Prepared:
     view = judged.view
     outlined, change, unheld, recalled = await work.store.read(_since, view, query, judged)
-    judged = replace(judged, recalled=text_tokens(recalled.block))
+    judged = replace(judged, recalled=recalled)
     status, said = status_of(work.settings, query, judged)
     open_now = await work.store.read(breakers_open, work.models) if work.models else []
     notes = (

@@ -61,6 +61,11 @@ class Recalled:
     notes: tuple[str, ...] = ()
 
     @property
+    def tokens(self) -> int:
+        """What it adds to the estimate."""
+        return text_tokens(self.block)
+
+    @property
     def written(self) -> str:
         """The marks as a cursor holds them."""
         return ",".join(f"{mark.seq}.{mark.start}" for mark in self.marks)
