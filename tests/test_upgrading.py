@@ -123,3 +123,14 @@ async def test_a_source_too_long_for_a_models_window_is_not_sent_to_it(store_pat
         assert all(len(json.dumps(asked)) < 4 * 8000 for asked in found.asked)
     assert lines(seen.notes, "prompt and answer could take")
     assert lines(seen.notes, "its window has 8,000")
+
+
+async def test_a_running_summary_is_made_in_pieces_that_fit_the_models_window(store_path: Path) -> None:
+    with endpoint() as found:
+        entry = found.entry("openai", contextWindowTokens=7000, reasoningTokens=0)
+        async with using(store_path, entry, **{"rolling.contextWindowTokens": 60_000}) as service:
+            await told(service, 60)
+            seen = await force(service, "rolling")
+        assert seen.status == "compacted"
+        assert len(found.asked) > 1
+        assert all(len(json.dumps(asked)) // 4 < 7000 for asked in found.asked)

@@ -43,20 +43,20 @@ class WantedSummary:
     """
 
     session: str
-    task: str | None
-    node: str | None
-    depth: int | None
-    span: tuple[str, str] | None
-    source_tokens: int | None
-    target_tokens: int | None
-    limit_tokens: int | None
-    expires_at: str | None
-    instructions: str | None
-    source: str | None
-    offset: int
-    total: int
-    next_cursor: str | None
-    note: str | None
+    task: str | None = None
+    node: str | None = None
+    depth: int | None = None
+    span: tuple[str, str] | None = None
+    source_tokens: int | None = None
+    target_tokens: int | None = None
+    limit_tokens: int | None = None
+    expires_at: str | None = None
+    instructions: str | None = None
+    source: str | None = None
+    offset: int = 0
+    total: int = 0
+    next_cursor: str | None = None
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,23 +192,18 @@ def _told(db: apsw.Connection, settings: LcmSettings, id: str, offset: int, max_
         offset=offset,
         total=len(text),
         next_cursor=cursors.make(_asked(task.session), (task.id, end)) if end < len(text) else None,
-        note=None,
     )
 
 
 def _nothing(db: apsw.Connection, session: SessionId) -> WantedSummary:
+    """That there is nothing to write now, and why."""
     key, _ = path_of(db, session)
     taken = [task for task in tasks.of_session(db, session) if task.is_taken(now_ms())]
     note = "Nothing is wanted: all complete older units have a summary, and no summary was made by rule."
     if taken:
-        first = taken[0]
-        which = (
-            f"{'..'.join(_span_of(first.place))} and {len(taken) - 1} more"
-            if taken[1:]
-            else "..".join(_span_of(first.place))
-        )
-        note = f"Others write what is wanted ({which}); call again later."
-    return WantedSummary(key, None, None, None, None, None, None, None, None, None, None, 0, 0, None, note)
+        more = f" and {len(taken) - 1} more" if taken[1:] else ""
+        note = f"Others write what is wanted ({'..'.join(_span_of(taken[0].place))}{more}); call again later."
+    return WantedSummary(session=key, note=note)
 
 
 def _existing(db: apsw.Connection, settings: LcmSettings, id: str) -> tuple[Task, Source]:
@@ -277,7 +272,10 @@ def _new_parent(db: apsw.Connection, task: Task, path: Path) -> Sequence[Node] |
     if not children:
         return Stale()
     _, tokens = nodes_source(db, task.session, children)
-    made = dag.commit_parent(db, task.session, children, tokens, _summary(task), now_ms())
+    summary = _summary(task)
+    if summary.primary.tokens >= tokens:  # its children may say less by now than when it was looked at
+        return Stale()
+    made = dag.commit_parent(db, task.session, children, tokens, summary, now_ms())
     return made if isinstance(made, Stale) else [made]
 
 
