@@ -21,6 +21,7 @@ from lcm_mcp.service.doctoring import index_faults
 from lcm_mcp.service.indexing import feed_all
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.storage import integrity
 from lcm_mcp.transcript import checking, sessions
 from lcm_mcp.transcript.path import Path
 
