@@ -174,7 +174,7 @@ def test_a_fork_has_its_parents_rows_under_its_own_name(tmp_path: Path) -> None:
         tmp_path / "r.jsonl", meta(NEW, forked_from_id=OLD), meta(OLD), user("one"), answer("1"), user("mine")
     )
     events = events_of("codex", path)
-    assert sessions(events) == [SessionFound(NEW, "one", "/p")]
+    assert sessions(events) == [SessionFound(NEW, "one", "/p", OLD, link="fork")]
     assert [text for _, text in told(events)] == ["one", "1", "mine"]
 
 

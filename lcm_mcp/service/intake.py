@@ -11,16 +11,15 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
 from pathlib import Path
 from typing import BinaryIO, Literal
 
 import apsw
 
-from lcm_mcp.errors import ImportRefused, InvalidArgument
+from lcm_mcp.errors import ImportRefused
 from lcm_mcp.ids import Seq, SessionId
+from lcm_mcp.service.opening import NO_ROW, note_replay, open_session
 from lcm_mcp.service.times import now_ms
-from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed, placing, sessions, store
 from lcm_mcp.transcript.files import LARGE_CHARACTERS
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
@@ -43,7 +42,7 @@ from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import lightened, readable, seal
-from lcm_mcp.transcript.sessions import NewSession, Session
+from lcm_mcp.transcript.sessions import Session
 
 BATCH_EVENTS = 200
 BATCH_BYTES = 1024 * 1024
@@ -72,7 +71,10 @@ def look(file: BinaryIO, record: Followed) -> Found:
 
 @dataclass(slots=True)
 class Fed:
-    """A session that the file feeds; ended_at is when its last row was written before this reading."""
+    """A session that the file feeds; ended_at is when its last row was written before this reading.
+
+    replayed is the row up to which it is known to say what its parent says, None once that is settled.
+    """
 
     session: Session
     created: bool
@@ -81,6 +83,7 @@ class Fed:
     duplicates: int = 0
     conflicts: list[str] = field(default_factory=list[str])
     late: int = 0
+    replayed: Seq | None = NO_ROW
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,6 +264,8 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
         elif isinstance(event, Entry) and entry is not None:
             key = event.session_key
             run.append(_identified(db, intake, event, entry))
+    for fed in intake.fed.values():
+        fed.replayed = note_replay(db, fed.session.id, fed.replayed)
     return _advanced(db, intake, batch.cursor)
 
 
@@ -310,79 +315,15 @@ def _advanced(db: apsw.Connection, intake: Intake, cursor: Cursor | None) -> Fol
 
 
 def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
-    """Find or make a session that the file tells of; what was made for a child's sake gets its title now."""
+    """Find or make a session that the file tells of."""
     if found.key in intake.fed:
         return
     title = None if found.title is None else intake.masked(readable(found.title))
-    project = None if found.project is None else readable(found.project)
-    session = _known(db, intake, found.key, found.native_id)
-    if session is None:
-        parent = _parent(db, intake, found.parent_key, project)
-        key = found.key if found.native_id is None else _free_key(db, intake, found.key)
-        new = NewSession(
-            key=_key(intake, key),
-            title=title,
-            project=project,
-            source=intake.origin,
-            native_id=readable(found.native_id or key),
-            parent=None if parent is None else parent.id,
-            link=None if parent is None else "child",
-            opener=_opener(db, found, parent),
-        )
-        session, created = sessions.create(db, new, now_ms()), True
-    else:
-        sessions.complete(db, session.id, title, project)
-        if session.link == "child" and session.opener is None and found.opener_entry_id is not None:
-            opener = _opener(db, found, sessions.find_by_id(db, session.parent or session.id))
-            sessions.note_opener(db, session.id, opener)
-        created = False
+    session, created = open_session(db, intake.origin, intake.tally.path, replace(found, title=title))
     if intake.record is not None:
         followed.feed(db, intake.record, session.id)
     ended = None if session.leaf == 0 else store.read_row(db, session.id, session.leaf)
     intake.fed[found.key] = Fed(session, created, None if ended is None else ended.at)
-
-
-def _key(intake: Intake, key: str) -> str:
-    """A file's own key, checked. Raises ImportRefused, which names the file and lets the others go on."""
-    try:
-        return checked_key(key)
-    except InvalidArgument as error:
-        raise ImportRefused(
-            intake.tally.path, f"the session's key in it cannot be used ({error})", "Give one with --session"
-        ) from error
-
-
-def _known(db: apsw.Connection, intake: Intake, key: str, native_id: str | None = None) -> Session | None:
-    """The stored session that a file's own identity means; a mere name means none."""
-    if native_id is not None:
-        return sessions.find_by_native(db, intake.origin, readable(native_id))
-    key = _key(intake, key)
-    return sessions.find_by_native(db, intake.origin, key) or sessions.find_by_key(db, key)
-
-
-def _free_key(db: apsw.Connection, intake: Intake, name: str) -> str:
-    """A name as a key, with a number behind it where other sessions bear it."""
-    name = _key(intake, name)
-    keys = chain([name], (f"{name}-{number}" for number in count(2)))
-    return next(key for key in keys if sessions.find_by_key(db, key) is None)
-
-
-def _parent(db: apsw.Connection, intake: Intake, key: str | None, project: str | None) -> Session | None:
-    """A child's parent, made empty where its own file was not read yet (or is this one, further down)."""
-    if key is None:
-        return None
-    known = _known(db, intake, key)
-    if known is not None:
-        return known
-    key = _key(intake, key)
-    new = NewSession(key, project=project, source=intake.origin, native_id=key)
-    return sessions.create(db, new, now_ms())
-
-
-def _opener(db: apsw.Connection, found: SessionFound, parent: Session | None) -> Seq | None:
-    if parent is None or found.opener_entry_id is None:
-        return None
-    return placing.find_entry(db, parent.id, readable(found.opener_entry_id))
 
 
 def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed], large_chars: int) -> None:

@@ -150,6 +150,11 @@ def note_opener(db: apsw.Connection, session: SessionId, opener: Seq | None) -> 
     db.execute("UPDATE session SET opener = coalesce(opener, ?) WHERE id = ?", (opener, session))
 
 
+def link_fork(db: apsw.Connection, session: SessionId, parent: SessionId) -> None:
+    """Note what a session is a fork of, where that was not known when it was made."""
+    db.execute("UPDATE session SET parent = ?, link = 'fork' WHERE id = ?", (parent, session))
+
+
 def note_outcome(db: apsw.Connection, session: SessionId, outcome: Seq) -> None:
     """Note which row of the parent tells what came of the session; a later one counts."""
     db.execute("UPDATE session SET outcome = ? WHERE id = ?", (outcome, session))

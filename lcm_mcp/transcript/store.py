@@ -191,6 +191,22 @@ def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Seal
     )
 
 
+def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: Seq) -> Seq:
+    """The last row up to which two sessions say the same under the same numbers, looking on from `upto`."""
+    rows = db.execute(
+        """SELECT row.seq, text.body = theirs.body AND row.role = b.role
+            FROM row JOIN text ON text.id = row.text LEFT JOIN row AS b ON b.session = ? AND b.seq = row.seq
+            LEFT JOIN text AS theirs ON theirs.id = b.text
+            WHERE row.session = ? AND row.seq > ? ORDER BY row.seq""",
+        (other, session, upto),
+    )
+    for seq, same in rows:
+        if not same:
+            break
+        upto = Seq(seq)
+    return upto
+
+
 def other_holders(db: apsw.Connection, text: TextId, session: SessionId) -> list[str]:
     """Keys of the other sessions with a row of this very text."""
     rows = db.execute(

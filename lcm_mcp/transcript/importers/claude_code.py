@@ -94,6 +94,7 @@ class _Reading:
     wanted_key: str | None
     main_key: str | None = None
     main_found: bool = False
+    parent: str | None = None
     last_main_id: str | None = None
     by_uuid: dict[str, str] = field(default_factory=dict[str, str])
     by_agent: dict[str, str] = field(default_factory=dict[str, str])
@@ -113,6 +114,7 @@ class _Reading:
         return {
             "main": self.main_key,
             "found": self.main_found,
+            "parent": self.parent,
             "last": self.last_main_id,
             "sidechains": rows,
             "agents": dict(self.by_agent),
@@ -128,7 +130,7 @@ class _Reading:
         if not memory:
             return
         self.main_key, self.last_main_id = text_of(memory, "main"), text_of(memory, "last")
-        self.main_found = memory["found"] is True
+        self.main_found, self.parent = memory["found"] is True, text_of(memory, "parent")
         rows = cast("dict[str, list[str]]", memory["sidechains"])
         self.by_uuid = {uuid: key for key, uuids in rows.items() for uuid in uuids}
         self.by_agent = dict(cast("dict[str, str]", memory["agents"]))
@@ -162,8 +164,7 @@ class _Reading:
         else:
             key = self.main_key
             if key not in self.named:
-                known = SessionFound(key, None, None) if self.main_found else None
-                yield known or self._main_found(key, value, draft)
+                yield self._main_found(key, value, draft)
             yield from self._queued(key, draft, found.line)
             self._note_main(draft, entry_id)
             draft = self._hung(value, draft)
@@ -190,9 +191,15 @@ class _Reading:
                 yield SessionFound(f"{self.main_key}/{agent}", None, None, self.main_key, opener)
 
     def _main_found(self, key: str, value: Block, draft: Draft) -> SessionFound:
-        self.main_found = True
-        title = _title(self.path) or title_of(plain_text(draft.parts))
-        return SessionFound(key, title, text_of(value, "cwd"))
+        """The session of the file, which may begin as a fork of another."""
+        title, project = None, None
+        if not self.main_found:
+            self.main_found = True
+            parent = text_of(object_of(value, "forkedFrom"), "sessionId")
+            self.parent = None if parent == key else parent
+            title = _title(self.path) or title_of(plain_text(draft.parts))
+            project = text_of(value, "cwd")
+        return SessionFound(key, title, project, self.parent, link="fork" if self.parent else "child")
 
     def _note_main(self, draft: Draft, entry_id: str) -> None:
         self.last_main_id = entry_id

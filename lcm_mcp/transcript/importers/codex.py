@@ -49,7 +49,7 @@ _KEPT_TURNS = 2_000
 _UUID7_MARK = 14
 _REMEMBERED = frozenset(
     (
-        *("key", "own", "project", "parent", "named", "last", "under", "turns"),
+        *("key", "own", "project", "parent", "forked", "named", "last", "under", "turns"),
         *("told", "twin", "mute", "replayed", "spawning"),
     )
 )
@@ -95,6 +95,7 @@ class _Reading(Remembering):
     own: str | None = None
     project: str | None = None
     parent: str | None = None
+    forked: bool = False
     named: bool = False
     last: str | None = None
     under: str | None = None
@@ -135,9 +136,11 @@ class _Reading(Remembering):
         if self.key is None:
             self.key = self.wanted_key or own or self.path.stem
             self.project = text_of(meta, "cwd")
-            self.parent = _spawned_by(meta)
+            spawned = _spawned_by(meta)
+            self.parent = spawned or _forked_from(meta)
+            self.forked = spawned is None and self.parent is not None
             self.own = own
-        elif self.parent is not None and own == self.parent and self.last is None:
+        elif self.parent is not None and not self.forked and own == self.parent and self.last is None:
             self.replayed = _minted(self.own or "")
         return Other("session_meta", line)
 
@@ -154,10 +157,12 @@ class _Reading(Remembering):
         if self.key is None:  # a rollout whose beginning is missing
             self.key = self.wanted_key or self.path.stem
         self.spoken = True
+        link = "fork" if self.forked else "child"
         if self.named:
-            return SessionFound(self.key, None, None, self.parent)
+            return SessionFound(self.key, None, None, self.parent, link=link)
         self.named = True
-        return SessionFound(self.key, first_text(self.path, _said), self.project, self.parent)
+        title = first_text(self.path, _said)
+        return SessionFound(self.key, title, self.project, self.parent, link=link)
 
     # --- rows
 
@@ -242,6 +247,12 @@ def _spawned_by(meta: Block) -> str | None:
     parent = text_of(object_of(subagent, "thread_spawn"), "parent_thread_id")
     if parent is None and (subagent or text_of(meta, "thread_source") == "subagent"):
         parent = text_of(meta, "parent_thread_id") or text_of(meta, "forked_from_id")
+    return parent if parent != text_of(meta, "id") else None
+
+
+def _forked_from(meta: Block) -> str | None:
+    """The session that this one is a fork of."""
+    parent = text_of(meta, "forked_from_id")
     return parent if parent != text_of(meta, "id") else None
 
 

@@ -37,6 +37,7 @@ class SessionFound:
     key is its identity at the source. Where the source gives none, key is only a name for it, which
     another session may bear too, and native_id is what it is known by. A child (subagent) names its
     parent's key and, where it can be told, the entry_id of the parent's row that started it.
+    A fork names its parent too, and begins with rows that it replays; which they are, the rows tell.
     """
 
     key: str
@@ -45,6 +46,7 @@ class SessionFound:
     parent_key: str | None = None
     opener_entry_id: str | None = None
     native_id: str | None = None
+    link: Literal["fork", "child"] = "child"
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +187,9 @@ class Tally:
 
     def add(self, event: Event) -> None:
         match event:
-            case SessionFound(key=key, parent_key=parent_key):
+            case SessionFound(key=key, parent_key=parent_key, link=link):
                 self._figures["sessions"] += 1
-                if parent_key is not None:
+                if parent_key is not None and link == "child":
                     self._children.add(key)
             case Entry():
                 self._add_entry(event)
