@@ -328,7 +328,7 @@ async def _judge_limit(world: World, before: Before, seen: Observation) -> None:
     in_force = None if seen.cut is None else _tail_from(seen)
     trigger = -(-window * world.trigger_percent // 100)
     limit = Limit(cut, trigger, before.preamble, in_force, world.splits, world.steady)
-    if world.strategy == "rolling":
-        holds_rolling_limit(limit)
-    else:
+    if world.strategy == "lcm":
         await holds_lcm_limit(world.service, world.key, limit)
+    elif world.steady or not _stalled(seen):  # nodes may say so little that no text is smaller
+        holds_rolling_limit(limit)

@@ -18,6 +18,7 @@ from lawbook import (
 )
 from ledger import Pair, weigh
 from quotebook import Quoting, holds_labels, holds_length, holds_quotes, read_history
+from stores import serving
 from viewbook import (
     history_text,
     holds_border,
@@ -30,10 +31,13 @@ from viewbook import (
 )
 from world import Standing, World
 
+from lcm_mcp.ids import Seq
 from lcm_mcp.projection.model import Format
 from lcm_mcp.service.answers import NodeLine
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.tokens import Size
+from lcm_mcp.transcript import pins, sessions, store
+from lcm_mcp.transcript.path import Path, Segment, all_marks
 
 LOOK = PrepareQuery(window_tokens=4000, preamble_tokens=100)
 
@@ -251,6 +255,35 @@ def _drop_derived(db: apsw.Connection) -> None:
     for table in ("file", "large_inline"):
         db.execute(f"DELETE FROM {table} WHERE session IN (SELECT id FROM session WHERE link IS NOT 'fork')")
     db.execute("UPDATE file_state SET next = 1, upto = (SELECT max(id) FROM text)")
+
+
+async def check_exported(world: World) -> None:
+    """An export imports as the same rows under the same numbers, with the same path.
+
+    A fork leaves out numbers, so of one that does the rows alone are the same.
+    """
+    if not world.ledger.told:
+        return
+    file = world.folder.parent / "exported.jsonl"
+    file.write_bytes(b"".join([page async for page in world.service.export(world.key)]))
+    before = await world.store.read(transcript_of, world.key)
+    async with serving(world.folder.parent / "copy" / "lcm.sqlite") as other:
+        for _ in range(2):
+            await other.import_file(file, "neutral")
+            after = await other.work.store.read(transcript_of, world.key)
+            if world.ledger.rows == len(world.ledger.told):
+                assert after == before
+            assert [row[1:] for row in after[0]] == [row[1:] for row in before[0]]
+
+
+def transcript_of(db: apsw.Connection, key: str) -> tuple[list[tuple[object, ...]], object, object, object]:
+    """A session's rows with all their parts, their places and weights, the path and the pins."""
+    session = sessions.find_by_key(db, key)
+    assert session is not None
+    rows = store.read_rows(db, session.id, [Segment(Seq(1), Seq(2**40))], images=True)
+    told: list[tuple[object, ...]] = [(row.seq, row.role, row.at, row.message_id, row.parts) for row in rows]
+    path = [(part.low, part.high) for part in Path(db, session.id, session.leaf).segments()]
+    return told, all_marks(db, session.id), path, pins.pinned(db, session.id)
 
 
 # --- the sessions that were left

@@ -129,6 +129,21 @@ async def test_an_export_of_a_rewound_session_ends_where_it_did(tmp_path: Path, 
     assert after == before
 
 
+async def test_an_export_keeps_a_branch_that_starts_inside_of_a_message(tmp_path: Path) -> None:
+    result = {"type": "tool_result", "call_id": "a", "content": "x"}
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("look"))
+        for id in "ab":
+            called: dict[str, Any] = {"type": "tool_call", "call_id": id, "name": "ls", "arguments": {}}
+            await service.append("talk", [{"role": "assistant", "content": [called], "message_id": "m"}])
+        await service.append("talk", [{"role": "tool", "content": [result]}])
+        await service.rewind("e2", "talk")
+        await service.append("talk", [{"role": "tool", "content": [result]}])
+        assert (await look(service, PrepareQuery("talk")))["messages"].tail == ["e1", "e2", "e5"]
+    before, after = await copied(tmp_path)
+    assert after == before
+
+
 async def test_an_export_that_is_imported_again_moves_nothing_that_went_on(tmp_path: Path) -> None:
     async with serving(tmp_path / "lcm.sqlite") as service:
         await service.append("talk", said("one", "two", "three", "four"))

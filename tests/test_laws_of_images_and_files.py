@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import pytest
-from deeds import Append, Deed, Prepare
+from deeds import Append, Prepare, Settings
 from doing import do
 from histories import Entry
 from looking import check, check_end, check_rebuilt
@@ -24,7 +26,8 @@ DEFAULT_LARGE_CHARACTERS = 32_000
 
 def claude_code(path: Path) -> list[Entry]:
     """A Claude Code file's messages as neutral entries."""
-    drafts = [event.draft for event in FORMATS["claude-code"].read(path) if isinstance(event, Read)]
+    events = FORMATS["claude-code"].read(path, None)
+    drafts = [event.draft for event in events if isinstance(event, Read)]
     return [
         {"role": draft.role, "content": [part_to_json(part) for part in draft.parts]}
         for draft in drafts
@@ -32,14 +35,15 @@ def claude_code(path: Path) -> list[Entry]:
     ]
 
 
-def asked(strategy: Strategy, window: int, entries: list[Entry]) -> Prepare:
-    return Prepare(entries, window, 200, "force", strategy, "anthropic")
+def asked(strategy: Strategy, window: int, entries: Sequence[Mapping[str, object]]) -> Prepare:
+    return Prepare(cast("list[Entry]", entries), window, 200, "force", strategy, "anthropic")
 
 
 @pytest.mark.parametrize("session", ["an image twice in a line", "pi's images", "fifty files"])
 async def test_every_law_holds_over_images_and_large_files(
     session: str, shared_data: Path, tmp_path: Path
 ) -> None:
+    entries: Sequence[Mapping[str, object]]
     match session:
         case "an image twice in a line":
             entries = claude_code(shared_data / "claude-code" / "image-twice-961kb-line.jsonl")
@@ -48,11 +52,11 @@ async def test_every_law_holds_over_images_and_large_files(
         case _:
             entries = fifty()
     half = len(entries) // 2
-    deeds: list[Deed] = [
+    deeds = [
         asked("lcm", 12_000, entries[:half]),
         asked("rolling", 12_000, entries[half:]),
     ]
-    chosen = {"strategy": "lcm", "largeFileChars": DEFAULT_LARGE_CHARACTERS}
+    chosen: Settings = {"strategy": "lcm", "largeFileChars": DEFAULT_LARGE_CHARACTERS}
     chain = [Watched()]
     store, service = opened(tmp_path / "life1", chosen, chain)
     world = World(tmp_path / "life1", 12_000, chosen, chain, store, service)

@@ -76,32 +76,25 @@ def recap_rows(
     db: apsw.Connection, session: Session, path: Path, tail_from: Seq, in_force: Cut | None
 ) -> list[Seq]:
     """The last RECAP_ROWS user rows before row `tail_from`, oldest first; reads what was newly evicted, and
-    goes on with what the cut in force quotes: its recap, and those of its pinned rows that belonged there."""
+    goes on with those that the cut in force quotes, as whatever it does."""
     before = Path(db, session.id, path.before(tail_from)) if tail_from in path else None
     floor = 0 if in_force is None else in_force.tail_from
     found = [] if before is None else list(islice(_user_rows(before.marks_back(), floor), RECAP_ROWS))
-    quotes = () if in_force is None else in_force.quotes
-    earlier = sorted(
-        quote.seq for quote in quotes if quote.kind != "pin" or _opens_unit(db, session.id, quote.seq)
-    )
+    quoted = sorted({quote.seq for quote in in_force.quotes}) if in_force is not None else []
+    earlier = [seq for seq in quoted if _opens(store.read_mark(db, session.id, seq))]
     return [*earlier, *reversed(found)][-RECAP_ROWS:]
-
-
-def _opens_unit(db: apsw.Connection, session: SessionId, seq: Seq) -> bool:
-    mark = store.read_mark(db, session, seq)
-    return mark is not None and _is_request(mark)
 
 
 def _user_rows(marks: Iterable[RowMark], floor: int) -> Iterable[Seq]:
     for mark in marks:
         if mark.seq < floor:
             return
-        if _is_request(mark):
+        if _opens(mark):
             yield mark.seq
 
 
-def _is_request(mark: RowMark) -> bool:
-    return mark.role == "user" and mark.unit == mark.seq
+def _opens(mark: RowMark | None) -> bool:
+    return mark is not None and mark.role == "user" and mark.unit == mark.seq
 
 
 def _pinned(

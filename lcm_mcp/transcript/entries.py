@@ -34,6 +34,7 @@ _OUR_KEYS = (
     "pin",
     "active",
     "parent",
+    "branch",
     "outcome_of",
     "message_id",
     "id",
@@ -146,6 +147,7 @@ def _draft(entry: Block) -> Draft:
         active=_flag(entry, "active", otherwise=True),
         pin=_flag(entry, "pin", otherwise=False),
         parent=_identity(entry, "parent"),
+        branch=_flag(entry, "branch", otherwise=False),
         outcome_of=_identity(entry, "outcome_of"),
     )
 

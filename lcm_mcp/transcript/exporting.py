@@ -141,7 +141,7 @@ def _entry(db: apsw.Connection, export: Export, row: Row, *, left: bool) -> Json
         entry["active"] = False
     before = export.before(row.seq)
     if before != export.head:
-        entry["parent"] = _name_of(db, export, before)
+        entry |= {"parent": _name_of(db, export, before), "branch": True}
     return entry
 
 

@@ -101,7 +101,8 @@ class Draft:
     An inactive draft is kept and readable but stands off the active path. A pinned one is marked to be
     quoted later; the mark is no content, so it never tells two drafts apart, and neither is any link.
 
-    parent is the row it follows, by entry_id or address (None: the one before it). prompt_under is the
+    parent is the row it follows, by entry_id or address (None: the one before it); branch: right after it,
+    even where rows of one message and what answers them would stay together. prompt_under is the
     entry_id that a source has a prompt under: a second prompt under one row makes a branch. outcome_of is
     the session, started from this one, whose outcome it tells.
     """
@@ -114,6 +115,7 @@ class Draft:
     active: bool = True
     pin: bool = False
     parent: str | None = None
+    branch: bool = False
     prompt_under: str | None = None
     outcome_of: str | None = None
 

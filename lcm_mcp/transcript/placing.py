@@ -95,7 +95,9 @@ def followed(db: apsw.Connection, session: SessionId, head: Head, draft: Draft) 
         parent = Seq(0) if draft.parent == BEGINNING else find_row(db, session, draft.parent)
         if parent is None:
             return None
-        return head if _is_sibling(db, session, head, parent) else head_at(db, session, parent)
+        if parent == head.leaf or (not draft.branch and _is_sibling(db, session, head, parent)):
+            return head
+        return head_at(db, session, parent)
     if draft.prompt_under is not None:
         return _for_prompt(db, session, head, draft.prompt_under)
     return head
@@ -103,8 +105,6 @@ def followed(db: apsw.Connection, session: SessionId, head: Head, draft: Draft) 
 
 def _is_sibling(db: apsw.Connection, session: SessionId, head: Head, parent: Seq) -> bool:
     """Whether nothing but the parent's own round comes after it on the path."""
-    if parent == head.leaf:
-        return True
     path = Path(db, session, head.leaf)
     if parent not in path or path.marks(parent, parent)[0].round != head.round:
         return False
