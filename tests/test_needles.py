@@ -130,7 +130,7 @@ async def all_hits(service: Service, query: GrepQuery) -> list[Hit]:
         cursor = page.next_cursor
         if cursor is None:
             assert (page.total, page.at_least) == (len(hits), len(hits))
-            return hits[::-1] if query.order == "newest" else hits
+            return hits if query.order == "oldest" else hits[::-1]
         assert len(page.hits) == query.limit
         assert (page.total, page.at_least) == (None, len(hits) + 1)
 
