@@ -2,7 +2,7 @@
 
 A row is a speaker's turn, with the name in front. A query of QMSum names the turns that answer it; found is
 any of them among the first hits, or in the first 8 KB of the answer's text. The method was chosen on every
-second meeting, the first one included; the others show what it is worth. Plain is SQLite's FTS5 with
+second meeting, the first one included, and tried on the others. Plain is SQLite's FTS5 with
 stemming, any of the question's words but those that every question has, ranked by bm25, over the same texts.
 """
 

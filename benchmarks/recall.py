@@ -59,7 +59,7 @@ async def _meet(folder: Path) -> None:
         return
     print(_MEETINGS)
     chosen, held = await measure(meetings[::2]), await measure(meetings[1::2])
-    for name, pair in (("chosen on", chosen), ("held out", held), ("all", _both(chosen, held))):
+    for name, pair in (("chosen on", chosen), ("the others", held), ("all", _both(chosen, held))):
         for what, score in zip(("ranked", "plain bm25"), pair, strict=True):
             print(_score(f"{name}, {what}", score))
     print()

@@ -43,7 +43,7 @@ def test_the_benchmark_of_recall_says_what_was_found(tmp_path: Path) -> None:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert re.search(
-        r"^held out, ranked +2 +1\.000 +1\.000 +1\.000 +1\.000 +1\.000 ", done.stdout, re.MULTILINE
+        r"^the others, ranked +2 +1\.000 +1\.000 +1\.000 +1\.000 +1\.000 ", done.stdout, re.MULTILINE
     )
     assert re.search(r"^all, plain bm25 +4 +1\.000 ", done.stdout, re.MULTILINE)
     assert "the conversation that the package ships" in done.stdout

@@ -3,7 +3,7 @@
 An answer often stands next to the words of its question, so the rows before count nearly in full and those
 after a little. Rows of whoever the question names are lifted, very short ones lowered, and rows next to a
 better one come later, since that one already leads there. Every figure here was chosen on one half of real
-meetings and held on the other (docs/recall.md); nothing is asked of a store.
+meetings and tried on the other (docs/recall.md); nothing is asked of a store.
 """
 
 from __future__ import annotations
