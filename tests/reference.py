@@ -1,7 +1,8 @@
 """docs/tools.md and docs/configuration.md as the code has them: `make reference` writes, a test compares.
 
-What a setting is for, and its default in words, stand in the page's own table and are kept; its name and limits come
-from the settings, tools from their own descriptions and schemas. The examples are calls that are made while the page is written.
+What a setting is for, and its default in words, stand in the page's own table and are kept; its name and limits
+come from the settings, tools from their own descriptions and schemas. The examples are calls that are made while
+the page is written.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ def _limits(schema: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _told() -> dict[str, tuple[str, str]]:
-    """Of each setting its default and what it is for, from the page as it is; a new one is to be told there."""
+    """Of each setting its default and what it is for, from the page as it is; a new one is told there."""
     table = re.compile(r"^\| `([\w.]+)` \| `LCM_\w+` \| .*? \| (.*?) ?\| (.*) \|$", re.MULTILINE)
     rows = table.findall((DOCS / "configuration.md").read_text(encoding="utf-8"))
     told = {key: (default, words) for key, default, words in rows}
