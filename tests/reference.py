@@ -1,8 +1,8 @@
 """docs/tools.md and docs/configuration.md as the code has them: `make reference` writes, a test compares.
 
-What a setting is for, and its default in words, stand in the page's own table and are kept; its name and limits
-come from the settings, tools from their own descriptions and schemas. The examples are calls that are made while
-the page is written.
+What a setting is for, and its default in words, stand in the page's own table and are kept; its name and
+limits come from the settings, tools from their own descriptions and schemas. The examples are calls that are
+made while the page is written.
 """
 
 from __future__ import annotations
