@@ -1,4 +1,5 @@
-"""The protocol's own scenarios against a server of ours, in both eras: `make conformance`.
+"""The protocol's own scenarios against a server of ours, in both eras, then the inspector's strict look at
+the schemas of our tools: `make conformance`.
 
 They need Node, which npm gets; without npm that is said, and nothing is run. What fails for want of the
 suite's own test tools stands in conformance.yaml. It is no part of the tests, which need no network.
@@ -14,6 +15,7 @@ import tempfile
 from pathlib import Path
 
 SUITE = "@modelcontextprotocol/conformance@0.2.0-alpha.12"
+INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 VERSIONS = ("2025-11-25", "2026-07-28")
 _EXPECTED = Path(__file__).with_suffix(".yaml")
 
@@ -24,7 +26,7 @@ def main(folder: Path) -> int:
         sys.stdout.write("Not run: the scenarios need npm, which is not here.\n")
         return 0
     folder.mkdir(parents=True, exist_ok=True)
-    subprocess.run([npm, "install", "--silent", "--prefix", folder, "node@22", SUITE], check=True)
+    subprocess.run([npm, "install", "--silent", "--prefix", folder, "node@22", SUITE, INSPECTOR], check=True)
     programs = folder / "node_modules" / ".bin"
     with tempfile.TemporaryDirectory() as scratch:
         serve = ["--db", f"{scratch}/lcm.sqlite", "serve", "--transport", "http", "--port", "0"]
@@ -41,7 +43,11 @@ def main(folder: Path) -> int:
                 for version in VERSIONS
             ]
             server.terminate()
-    return int(any([*ended, server.returncode]))
+        server_of = [sys.executable, "-m", "lcm_mcp", "--db", f"{scratch}/lcm.sqlite", "serve"]
+        inspector = [programs / "node", programs / "mcp-inspector", "--cli", *server_of]
+        inspector += ["--method", "tools/list", "--strict"]
+        strict = subprocess.run(inspector, check=False, stdout=subprocess.DEVNULL)
+    return int(any([*ended, server.returncode, strict.returncode]))
 
 
 if __name__ == "__main__":
