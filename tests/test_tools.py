@@ -96,6 +96,13 @@ def test_every_argument_is_described_by_a_plain_type(tool: Any) -> None:
     assert "anyOf" not in json.dumps(schema)
 
 
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_the_schema_of_an_answer_names_one_type_at_a_time(tool: Any) -> None:
+    """Clients that map schemas onto a dialect without lists of types drop such a limit, or the tool."""
+    assert '"type": [' not in json.dumps(tool.output_schema)
+    assert '"type": "object"' in json.dumps(tool.output_schema)
+
+
 def test_limits_are_published_as_the_contract_has_them() -> None:
     def limits(tool: str, argument: str) -> list[object]:
         schema = BY_NAME[tool].input_schema["properties"][argument]
