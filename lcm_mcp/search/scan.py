@@ -70,7 +70,8 @@ class Scanned:
     """A page of hits.
 
     more: there are further hits, or may be; finished: time was enough for this page. rows and summaries
-    count what was read, last is the position of the last one read.
+    count what was read, removed the texts among them that match and were left out for being removed; last is
+    the position of the last one read.
     """
 
     found: tuple[Found, ...]
@@ -79,6 +80,7 @@ class Scanned:
     rows: int
     summaries: int
     last: Position | None
+    removed: int = 0
 
 
 def scan(
@@ -88,6 +90,7 @@ def scan(
     deadline = time.monotonic() + seconds
     paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
     found: list[Found] = []
+    removed: set[TextId] = set()
     rows = summaries = 0
     last: Position | None = None
     for candidate in _candidates(db, scope, wanted, after):
@@ -99,13 +102,16 @@ def scan(
         hit = _match(candidate, wanted, paths)
         if hit is None:
             continue
+        if hit.removed and not wanted.include_removed:
+            removed.add(hit.text_id)
+            continue
         if found and found[-1].text_id == hit.text_id:
             found[-1] = _one_of(found[-1], hit)
             continue
         if len(found) == limit:
             return Scanned(tuple(found), True, True, rows, summaries, last)
         found.append(hit)
-    return Scanned(tuple(found), False, True, rows, summaries, last)
+    return Scanned(tuple(found), False, True, rows, summaries, last, len(removed))
 
 
 def _one_of(one: Found, other: Found) -> Found:
@@ -122,18 +128,12 @@ def _match(candidate: Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]
     for text in candidate.texts:
         place = wanted.matcher.find(text)
         if place is not None:
-            return _found(candidate, wanted, paths, text, place)
+            return _found(candidate, paths, text, place)
     return None
 
 
-def _found(
-    candidate: Candidate, wanted: Wanted, paths: Mapping[SessionId, Path], text: str, place: Place
-) -> Found | None:
+def _found(candidate: Candidate, paths: Mapping[SessionId, Path], text: str, place: Place) -> Found:
     session, node = SessionId(candidate.position.session), candidate.position.node
-    # The path is only looked at for what matches: most texts do not.
-    removed = candidate.last not in paths[session]
-    if removed and not wanted.include_removed:
-        return None
     return Found(
         position=candidate.position,
         text_id=TextId(candidate.text_id),
@@ -143,7 +143,7 @@ def _found(
         node=NodeId(node) if node else None,
         role=candidate.role,
         at=candidate.at,
-        removed=removed,
+        removed=candidate.last not in paths[session],  # only looked at for what matches: most texts do not
         text=text,
         place=place,
     )

@@ -41,7 +41,6 @@ from lcm_mcp.transcript.sessions import Session
 MAX_PATTERN_CHARACTERS = 500
 SCAN_S = 5.0
 NEAR_HITS = 3
-REMOVED_HITS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +66,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
     wanted = wanted_by(query)
     scanned = scan(db, place.scope, wanted, query.limit, after, SCAN_S)
     count = seen + len(scanned.found)
-    nothing = count == 0 and scanned.finished
-    near = _near(db, place, query, wanted) if nothing else ()
+    near = _near(db, place, query, wanted) if count == 0 and scanned.finished else ()
     ended = scanned.finished and not scanned.more
     return HitPage(
         scope=place.words,
@@ -78,7 +76,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
         at_least=count + (scanned.finished and scanned.more),
         complete=scanned.finished,
         reason=None if scanned.finished else f"stopped after {SCAN_S:g} s; next_cursor goes on from there",
-        searched=_searched(query, place, scanned, _removed(db, place, wanted) if nothing else ""),
+        searched=_searched(query, place, scanned),
         next_cursor=None if ended else _next(asked, scanned, count),
     )
 
@@ -223,18 +221,11 @@ def _near(db: apsw.Connection, place: Place, query: GrepQuery, wanted: Wanted) -
     return hits_of(db, place, scanned.found)
 
 
-def _removed(db: apsw.Connection, place: Place, wanted: Wanted) -> str:
-    """How many removed rows and summaries hold what nothing else does, in words; nothing where none do."""
-    if wanted.include_removed:
-        return ""
-    scanned = scan(db, place.scope, replace(wanted, include_removed=True), REMOVED_HITS, None, SCAN_S)
-    found = len(scanned.found)
-    more = "at least " if scanned.more or not scanned.finished else ""
-    return f", of which {more}{found} match (include_removed)" if found else ""
+def _searched(query: GrepQuery, place: Place, scanned: Scanned) -> str:
+    """In words: what was looked through and how it was compared; what the index rules out is not read.
 
-
-def _searched(query: GrepQuery, place: Place, scanned: Scanned, removed_found: str) -> str:
-    """In words: what was looked through and how it was compared; what the index rules out is not read."""
+    Of a search that found nothing also how many removed rows and summaries it would have found.
+    """
     what, read = {
         "all": ("rows and summaries", f"{scanned.rows} rows and {scanned.summaries} summaries"),
         "rows": ("rows", f"{scanned.rows} rows"),
@@ -242,4 +233,6 @@ def _searched(query: GrepQuery, place: Place, scanned: Scanned, removed_found: s
     }[query.scope]
     case = "with case" if query.case_sensitive else "without case"
     removed = "removed rows included" if query.include_removed else "removed rows left out"
-    return f"{what} in {place.words}, {query.mode} {case}, {removed}{removed_found}; {read} had to be read"
+    if scanned.removed and not scanned.found:
+        removed += f", of which {scanned.removed} match (include_removed)"
+    return f"{what} in {place.words}, {query.mode} {case}, {removed}; {read} had to be read"
