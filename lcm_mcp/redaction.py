@@ -33,10 +33,11 @@ _SHAPES: dict[str, str] = {
     "digitalocean-token": r"do[opr]_v1_[a-f0-9]{64}",
     "telegram-token": r"\d{8,10}:AA[\w-]{33}",
     "jwt": r"eyJ[\w-]{10,2000}\.eyJ[\w-]{10,4000}\.[\w-]{10,1000}",
+    # Atomic groups: a possessive quantifier over alternatives matches too little before Python 3.11.5.
     "private-key": (
         r"-----BEGIN [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"(?:(?:[^-]|-(?!----)){0,20000}+-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-        r"|(?:(?:\s|\\[nr])*+[\w+/=]{16,}+)+)"
+        r"(?:(?>(?:[^-]|-(?!----)){0,20000})-----END [A-Z ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+        r"|(?:(?>(?:\s|\\[nr])*)[\w+/=]{16,}+)+)"
     ),
 }
 # Of these only the group named secret is masked: a user and a host, a header's or a variable's name stay.
