@@ -165,7 +165,8 @@ def test_a_compaction_that_is_interrupted_ends_cleanly_and_leaves_a_sound_store(
     assert running.returncode == 130 or b"compacted" in written
     assert b"Traceback" not in written
     assert fresh(["--db", db, "doctor"]).returncode == 0
-    assert b"compacted" in fresh(["--db", db, "compact", "lcm"]).stdout
+    # Which of the two made the cut, only the machine's speed tells.
+    assert b"t  c1.e1600  " in fresh(["--db", db, "compact", "lcm"]).stdout
 
 
 @on_posix
