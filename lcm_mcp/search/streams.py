@@ -297,7 +297,10 @@ class _Summaries:
         if len(self._scope.sessions) > 1:
             return self._db.execute(span.ordered(_BY_ANCHOR), (span.low, span.high, self._sessions))
         session = next(iter(self._scope.sessions))
-        return self._db.execute(span.ordered(_BY_LAST), (session, *_numbers(self._db, session, span)))
+        low, high = _numbers(self._db, session, span)
+        if self._scope.rows:  # a node's: what is below it ends among them
+            low, high = max(low, self._scope.rows[0].low), min(high, self._scope.rows[-1].high)
+        return self._db.execute(span.ordered(_BY_LAST), (session, low, high))
 
     def look_up(self, clue: Clue | None, span: Span) -> Iterator[Candidate]:
         """Those that the index names, and those it does not know yet; all, if that is too many."""
