@@ -1,5 +1,5 @@
-"""The protocol's own scenarios against a server of ours, in both eras, then the inspector's strict look at
-the schemas of our tools: `make conformance`.
+"""The protocol's own scenarios against a server of ours, in both eras, then the inspector's command line:
+a strict look at the schemas of our tools, and a call. `make conformance` runs it.
 
 They need Node, which npm gets; without npm that is said, and nothing is run. What fails for want of the
 suite's own test tools stands in conformance.yaml. It is no part of the tests, which need no network.
@@ -44,10 +44,13 @@ def main(folder: Path) -> int:
             ]
             server.terminate()
         server_of = [sys.executable, "-m", "lcm_mcp", "--db", f"{scratch}/lcm.sqlite", "serve"]
-        inspector = [programs / "node", programs / "mcp-inspector", "--cli", *server_of]
-        inspector += ["--method", "tools/list", "--strict"]
-        strict = subprocess.run(inspector, check=False, stdout=subprocess.DEVNULL)
-    return int(any([*ended, server.returncode, strict.returncode]))
+        inspector = [programs / "node", programs / "mcp-inspector", "--cli", *server_of, "--method"]
+        asked = (["tools/list", "--strict"], ["tools/call", "--tool-name", "lcm_sessions"])
+        ended += [
+            subprocess.run([*inspector, *each], check=False, stdout=subprocess.DEVNULL).returncode
+            for each in asked
+        ]
+    return int(any([*ended, server.returncode]))
 
 
 if __name__ == "__main__":
