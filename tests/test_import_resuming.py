@@ -11,6 +11,7 @@ from stores import serving
 from test_import_fuzz import LINES, lines_of
 
 from lcm_mcp.service.following import following_state
+from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.importers import FORMATS, Event, Mark, Resume, SessionFound
 from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.sealing import decode, encode
@@ -79,3 +80,15 @@ async def test_what_cannot_be_read_on_is_imported_and_not_followed(tmp_path: Pat
     async with serving(tmp_path / "lcm.sqlite") as service:
         await service.import_file(path, fold=False)
         assert (await following_state(service.work)).files == 0
+
+
+async def test_after_a_reader_died_as_it_began_again_nothing_is_added(tmp_path: Path) -> None:
+    file = tmp_path / "talk.jsonl"
+    file.write_text('{"role": "user", "content": "hello"}\n{"role": "assistant", "content": "hi"}\n')
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        first = await service.import_file(file, "neutral", "talk")
+        assert first.report.rows_added == 2
+        (record,) = await service.work.store.read(followed.of_path, file)
+        assert await service.work.store.write(followed.start_over, record, anew=False)
+        again = await service.import_file(file, "neutral", "talk")
+        assert (again.report.rows_added, again.report.duplicates) == (0, 2)

@@ -124,8 +124,9 @@ def _copied(path: Path, wish: Wish, others: Sequence[Followed]) -> Followed | No
 
 def _register(db: apsw.Connection, path: Path, wish: Wish, like: Followed | None) -> Followed:
     record = followed.follow(db, path, wish)
+    # One that begins anew, after a reader that died there, is known by what it fed.
     untouched = record.offset == 0 and record.source == 0 and record.version == 1
-    if not (untouched and wish.session):
+    if not (untouched and wish.session) or followed.main_session(db, record) is not None:
         return record
     others = any(other.id != record.id for other in followed.beside(db, wish))
     apart = others or followed.has_lines(db, wish.session)
