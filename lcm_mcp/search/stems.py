@@ -32,6 +32,8 @@ _STOP: Final = """a about above after again against all am an and any are as at 
     of off on once only or other our ours out over own same she should so some such than that the their
     theirs them then there these they this those through to too under until up us very was we were what
     when where which while who whom whose why will with would you your yours"""
+COMMON_WORDS: Final = frozenset(_STOP.split())
+"""Words that every question has, casefolded."""
 """Words of nearly every question and text: these stems tell nothing, and are a third of all there is."""
 _LONGEST: Final = 40
 _LONG_NUMBER: Final = 4
@@ -62,7 +64,7 @@ class Stemmer:
         self._stems = db.fts5_tokenizer("porter", ["unicode61"])
         self._words = db.fts5_tokenizer("unicode61", [])
         self._stop = frozenset(self.stems(_STOP))
-        self._common = frozenset(_STOP.split())
+        self._common = COMMON_WORDS
 
     def stems(self, text: str) -> list[str]:
         """The stems of a text, in order."""

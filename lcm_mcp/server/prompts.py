@@ -79,6 +79,12 @@ def _summarize(session: str | None) -> str:
     )
 
 
+_SESSION: Final = types.PromptArgument(
+    name="session",
+    title="Session",
+    description="The session's key, or s7; default: the one used last.",
+    required=False,
+)
 PROMPTS: Final = (
     Prompt(
         name="recall",
@@ -93,12 +99,7 @@ PROMPTS: Final = (
         name="resume",
         title="Resume a session",
         description="Takes a stored conversation up again: what was wanted, what is done, what is open.",
-        argument=types.PromptArgument(
-            name="session",
-            title="Session",
-            description="The session's key, or s7; default: the one used last.",
-            required=False,
-        ),
+        argument=_SESSION,
         write=_resume,
     ),
 )
@@ -108,12 +109,7 @@ AGENT_PROMPTS: Final = (
         name="summarize",
         title="Write summaries",
         description="Lets the agent itself write the summaries that a session wants, one after the other.",
-        argument=types.PromptArgument(
-            name="session",
-            title="Session",
-            description="The session's key, or s7; default: the one used last.",
-            required=False,
-        ),
+        argument=_SESSION,
         write=_summarize,
     ),
 )

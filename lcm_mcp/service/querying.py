@@ -23,6 +23,7 @@ from lcm_mcp.errors import InvalidArgument, SummarizerFailed
 from lcm_mcp.ids import NodeAddress, NodeId, Seq, parse_address
 from lcm_mcp.search.match import Matcher, Needles, Place, literal
 from lcm_mcp.search.scan import Found, Wanted, scan
+from lcm_mcp.search.stems import COMMON_WORDS
 from lcm_mcp.search.streams import Scope
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.spending import PassAccount
@@ -179,12 +180,13 @@ def _with_answer(
 
 
 def _terms(question: str, query: str | None) -> tuple[str, ...]:
-    """The words of a query, quoted ones together; without one the longer words of the question."""
+    """The words of a query, quoted ones together; without one those of the question that say something."""
     found = [quoted or word for quoted, word in _TERM.findall(readable(question if query is None else query))]
     if query is None:
         found = [
             word for word in (term.strip(_EDGES) for term in found) if len(word) >= LEAST_TERM_CHARACTERS
         ]
+        found = [word for word in found if word.casefold() not in COMMON_WORDS] or found
     return tuple({term.casefold(): term for term in reversed(found)}.values())[::-1][:MOST_TERMS]
 
 
