@@ -2,8 +2,9 @@
 
 The no-op stands in a server of the SDK that has nothing else, in a process like ours, and is called in turns
 with the tool. Times are the client's, from the call to the answer. A cold start is from the start of the
-process to its answer to initialize. CPU stands beside the times, since a busy machine stretches those; there
-a tool that gives the very answer, and does nothing for it, tells what carrying and checking it costs.
+process to the list of its tools, as clients ask for it. CPU stands beside the times, since a busy machine
+stretches those; there a tool that gives the very answer, and does nothing for it, tells what carrying and
+checking it costs.
 """
 
 from __future__ import annotations
@@ -79,20 +80,24 @@ async def round_trips(table: Table, corpus: Corpus, rounds: int) -> None:
 
 
 def cold_start(table: Table, corpus: Corpus, rounds: int) -> None:
-    """From nothing to an answer, beside an empty server of the SDK."""
+    """From nothing to the list of tools, and to a first call's answer, beside an empty server of the SDK."""
     commands = _command(corpus.db, stdio=True), _EMPTY
-    taken: tuple[list[float], list[float]] = ([], [])
-    spent: tuple[list[float], list[float]] = ([], [])
-    for turn in range(rounds + 1):
-        for times, cpu, command in zip(taken, spent, commands, strict=True):
-            began, before = time.perf_counter(), _children_s()
-            _hello(command)
-            if turn:
-                times.append((time.perf_counter() - began) * 1000)
-                cpu.append((_children_s() - before) * 1000)
-    for name, (ours, least) in (("cold start", taken), ("cold start, CPU", spent)):
-        floor = Floor("empty server of the SDK", median(least), 1.15)
-        table.add(Figure(name, corpus.rows, median(ours), "ms", floor))
+    for name, calls, most in (
+        ("cold start", (None, None), 1.15),
+        ("cold start and a call", ("lcm_sessions", NO_OP), None),
+    ):
+        taken: tuple[list[float], list[float]] = ([], [])
+        spent: tuple[list[float], list[float]] = ([], [])
+        for turn in range(rounds + 1):
+            for place, command in enumerate(commands):
+                began, before = time.perf_counter(), _children_s()
+                _greet(command, calls[place])
+                if turn:
+                    taken[place].append((time.perf_counter() - began) * 1000)
+                    spent[place].append((_children_s() - before) * 1000)
+        for told, (ours, least) in ((name, taken), (f"{name}, CPU", spent)):
+            floor = Floor("empty server of the SDK", median(least), most)
+            table.add(Figure(told, corpus.rows, median(ours), "ms", floor))
 
 
 async def memory(table: Table, corpus: Corpus, rounds: int) -> None:
@@ -171,15 +176,23 @@ def _command(db: Path, *, stdio: bool = False) -> list[str]:
     return run if stdio else [*run, "--transport", "http", "--port", "0"]
 
 
-def _hello(command: Sequence[str]) -> None:
-    asked = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _HELLO}
+def _greet(command: Sequence[str], tool: str | None) -> None:
+    """Start a server, as clients do: initialize, the list of its tools, and one of them where it is named."""
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(json.dumps(asked).encode() + b"\n")
-        process.stdin.flush()
-        assert b"serverInfo" in process.stdout.readline()
+        _ask(process, "initialize", _HELLO)
+        _ask(process, "tools/list", {})
+        if tool is not None:
+            _ask(process, "tools/call", {"name": tool, "arguments": {}})
         process.kill()
+
+
+def _ask(process: subprocess.Popen[bytes], method: str, params: Mapping[str, object]) -> None:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asked = {"jsonrpc": "2.0", "id": method, "method": method, "params": params}
+    process.stdin.write(json.dumps(asked).encode() + b"\n")
+    process.stdin.flush()
+    assert "result" in json.loads(process.stdout.readline())
 
 
 def _call(client: Client, tool: str, arguments: Mapping[str, object]) -> Callable[[], Awaitable[None]]:

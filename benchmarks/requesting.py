@@ -23,7 +23,7 @@ from benchmarks.generating import Author
 from benchmarks.table import Figure, Floor, Table
 from lcm_mcp.service import Service
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.tools import TOOLS
+from lcm_mcp.tools.toolsets import TOOLS
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.model import Draft, Text
 from lcm_mcp.transcript.sealing import seal

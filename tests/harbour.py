@@ -9,8 +9,8 @@ from typing import Any
 
 from lcm_mcp.service import Service
 from lcm_mcp.settings import load_settings
-from lcm_mcp.tools import TOOLS
 from lcm_mcp.tools.tool import Answered
+from lcm_mcp.tools.toolsets import TOOLS
 
 TURNS = 40
 BY_NAME = {tool.name: tool for tool in TOOLS}

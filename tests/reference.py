@@ -20,9 +20,10 @@ import anyio
 from harbour import call, memory
 from refresh_readme import README
 
+from lcm_mcp.server.published import FILE, derived
 from lcm_mcp.settings import KEYS, Settings, variable
-from lcm_mcp.tools import TOOLS, TOOLSETS
 from lcm_mcp.tools.tool import Tool
+from lcm_mcp.tools.toolsets import TOOLS, TOOLSETS
 
 DOCS = README.parent / "docs"
 EXAMPLES: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -45,7 +46,8 @@ _MADE_FROM = "<!-- Made from the code by `make reference`; what is wrong here is
 
 
 def pages() -> dict[Path, str]:
-    return {DOCS / "tools.md": tools_page(), DOCS / "configuration.md": configuration_page()}
+    published = derived().model_dump_json(by_alias=True, exclude_none=True, indent=1) + "\n"
+    return {DOCS / "tools.md": tools_page(), DOCS / "configuration.md": configuration_page(), FILE: published}
 
 
 def tools_page() -> str:

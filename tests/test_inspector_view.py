@@ -18,7 +18,8 @@ from mcp_types import CallToolResult, TextResourceContents
 from playwright.sync_api import Browser, FrameLocator, Page, expect
 from test_inspector_page import EVIL, KEY, deep, filled
 
-from lcm_mcp.server.inspector.view import EXTENSION, MEDIA_TYPE, SHOWN_FOR, URI
+from lcm_mcp.server.building import VIEWS
+from lcm_mcp.server.inspector.view import MEDIA_TYPE, SHOWN_FOR, URI
 from lcm_mcp.service import Service
 
 POLICY = (
@@ -63,7 +64,7 @@ async def test_a_client_is_told_which_tools_have_the_view_and_reads_it_whole(
 ) -> None:
     async with connected("memory", era, store_path) as client:
         announced: dict[str, dict[str, Any]] | None = (
-            {EXTENSION: {}} if era == "auto" else None
+            {VIEWS: {}} if era == "auto" else None
         )  # the handshake has no word for extensions
         assert client.server_capabilities.extensions == announced
         tools = {tool.name: tool.meta for tool in (await client.list_tools()).tools}

@@ -11,7 +11,7 @@ from refresh_readme import README, refreshed
 
 from lcm_mcp.cli.entry import root as command
 from lcm_mcp.settings import KEYS, variable
-from lcm_mcp.tools import TOOLS
+from lcm_mcp.tools.toolsets import TOOLS
 
 _ROOT = README.parent
 _README = README.read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from lcm_mcp import server
 from lcm_mcp.server import limits
 from lcm_mcp.service import Service, reading
-from lcm_mcp.tools import TOOLS
+from lcm_mcp.tools.toolsets import TOOLS
 
 # --- what each transport does in each era
 

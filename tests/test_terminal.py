@@ -13,7 +13,7 @@ from test_cli_process import on_a_terminal, on_posix
 
 from lcm_mcp.cli.entry import root
 from lcm_mcp.errors import NoSession
-from lcm_mcp.tools import TOOLSETS
+from lcm_mcp.tools.toolsets import TOOLSETS
 
 # What runs, writes files or answers in a form of its own; all others read.
 _WITHOUT_JSON = {"serve", "watch", "hook", "install", "export", "demo", "completion"}

@@ -10,8 +10,8 @@ import pytest
 from harbour import BY_NAME, call, folded, memory, talk
 
 from lcm_mcp.errors import LcmError
-from lcm_mcp.tools import TOOLS
 from lcm_mcp.tools.arguments import parse
+from lcm_mcp.tools.toolsets import TOOLS
 
 
 async def test_json_given_as_text_is_taken_for_what_it_holds(store_path: Path) -> None:

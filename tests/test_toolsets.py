@@ -29,7 +29,8 @@ from mcp.shared.exceptions import MCPError
 from lcm_mcp.cli.serving import serve_command
 from lcm_mcp.server import build_server
 from lcm_mcp.server.prompts import PROMPTS
-from lcm_mcp.tools import TOOLS, TOOLSETS, ToolsetName
+from lcm_mcp.tools import ToolsetName
+from lcm_mcp.tools.toolsets import TOOLS, TOOLSETS
 
 READ = ["lcm_sessions", "lcm_list", "lcm_grep", "lcm_describe", "lcm_expand", "prepare_context"]
 OFFERED: dict[ToolsetName, list[str]] = {

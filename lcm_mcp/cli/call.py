@@ -37,6 +37,12 @@ class Call:
 
         return load_settings({"db": self.db, "session": self.session, **overrides})
 
+    def service(self) -> Service:
+        """Open the store that the settings name; closing it is for who asks. Raises LcmError."""
+        from lcm_mcp.service import Service
+
+        return Service.open(self.settings())
+
     def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
         """Open the store that the settings name, do the work, close it whatever happens.
 

@@ -65,6 +65,8 @@ def serve_command(
 
 
 def serve_stdio(call: Call, toolset: ToolsetName = "all") -> None:
+    import anyio
+
     from lcm_mcp import server
 
-    call.run(lambda service: server.serve_stdio(service, toolset))
+    anyio.run(server.serve_stdio, call.service, toolset)

@@ -1,13 +1,15 @@
-"""What a client may ask of the server: its toolset, resources and prompts, over one open service.
+"""What a client may ask of the server: its toolset, resources and prompts, over one service.
 
-A tool that gives no answer says why as an error result, all of it text, since some clients drop the
-other channel then. Refused: a tool that does not exist, naming those that do; anything about transports.
+What there is to ask for is told from `published`, so that a server says it before the service, and most of
+what a process loads, is there: a client starts a server of its own and waits for nothing else. A tool that
+gives no answer says why as an error result, all of it text, since some clients drop the other channel then.
+Refused: a tool that does not exist, naming those that do; anything about transports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -16,19 +18,22 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from lcm_mcp import __version__
-from lcm_mcp.server import prompts, resources
-from lcm_mcp.server.inspector import view
+from lcm_mcp.server import prompts
 from lcm_mcp.server.limits import Calls, NoAnswer
-from lcm_mcp.tools import TOOLSETS, ToolsetName
+from lcm_mcp.server.opening import Supply
+from lcm_mcp.server.published import Published, published
 from lcm_mcp.tools.instructions import INSTRUCTIONS, READING_INSTRUCTIONS
-from lcm_mcp.tools.tool import Picture, Tool
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
     from lcm_mcp.service.background import Report
+    from lcm_mcp.tools import ToolsetName
+    from lcm_mcp.tools.tool import Answered, Picture
 
     Context = ServerRequestContext[dict[str, Any]]
 
+VIEWS: Final = "io.modelcontextprotocol/ui"
+"""The extension under which clients show views of a server's own (MCP Apps)."""
 _FIXED = CacheHint(ttl_ms=300_000, scope="public")
 """What changes only with the version, and clients ask for at every turn."""
 
@@ -40,15 +45,35 @@ def build_server(
 
     calls is where the calls in flight are kept, for who wants to end them.
     """
-    in_flight = Calls() if calls is None else calls
+
+    async def open_already() -> Service:
+        return service
+
+    return build_supplied(open_already, toolset, Calls() if calls is None else calls)
+
+
+def build_supplied(supply: Supply, toolset: ToolsetName, calls: Calls) -> Server[dict[str, Any]]:
+    """The MCP server over a service that is asked for when a request first needs it."""
     menu = prompts.PROMPTS if toolset == "read" else prompts.AGENT_PROMPTS
+    told = published()
+    offered = _Offered(supply, toolset, told, calls)
+
+    async def list_resources(
+        _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        return types.ListResourcesResult(resources=list(told.resources))
+
+    async def list_templates(
+        _context: Context, _params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        return types.ListResourceTemplatesResult(resource_templates=list(told.templates))
 
     async def read_resource(
         _context: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
-        if params.uri == view.URI:
-            return view.view_contents()
-        return await resources.read(service, in_flight, params.uri)
+        from lcm_mcp.server import resources
+
+        return await resources.read(supply, calls, params.uri)
 
     async def list_prompts(
         _context: Context, _params: types.PaginatedRequestParams | None
@@ -59,9 +84,8 @@ def build_server(
         return prompts.written(menu, params.name, params.arguments or {})
 
     async def complete(_context: Context, params: types.CompleteRequestParams) -> types.CompleteResult:
-        return await prompts.completed(menu, service, in_flight, params)
+        return await prompts.completed(menu, supply, calls, params)
 
-    offered = _Offered(service, TOOLSETS[toolset], in_flight)
     server = Server[dict[str, Any]](
         "lcm-mcp",
         version=__version__,
@@ -76,25 +100,25 @@ def build_server(
         get_tool_input_schema=offered.schema,
         on_list_tools=offered.listed,
         on_call_tool=offered.call,
-        on_list_resources=resources.list_resources,
-        on_list_resource_templates=resources.list_templates,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
         on_list_prompts=list_prompts,
         on_get_prompt=get_prompt,
         on_completion=complete,
     )
-    server.extensions[view.EXTENSION] = {}
+    server.extensions[VIEWS] = {}
     return server
 
 
 class _Offered:
     """The tools that this server's clients may call; another one's name is an error that names them."""
 
-    def __init__(self, service: Service, tools: Sequence[Tool[Any, Any]], calls: Calls) -> None:
-        self._service = service
+    def __init__(self, supply: Supply, toolset: ToolsetName, told: Published, calls: Calls) -> None:
+        self._supply = supply
         self._calls = calls
-        self._tools = {tool.name: tool for tool in tools}
-        self._published = [_published(tool) for tool in tools]
+        self._toolset: ToolsetName = toolset
+        self._published = told.toolset(toolset)
         self._schemas = {tool.name: tool.input_schema for tool in self._published}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
@@ -106,15 +130,13 @@ class _Offered:
         return types.ListToolsResult(tools=self._published)
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
-        tool = self._tools.get(params.name)
-        if tool is None:
-            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._tools)}."
+        if params.name not in self._schemas:
+            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._schemas)}."
             raise MCPError(code=types.INVALID_PARAMS, message=message)
-        reporting = self._service.reporting(_progress(context))
         remedy = "Ask for less, or try again; entries with an entry_id are not stored twice."
         try:
             answered = await self._calls.answer_of(
-                tool.name, tool.call(reporting, params.arguments or {}), remedy
+                params.name, self._answer(params, _progress(context)), remedy
             )
         except NoAnswer as failure:
             # The answer where there is none: all of it text, since some clients drop the other channel then.
@@ -124,27 +146,16 @@ class _Offered:
             structured_content=answered.structured,
         )
 
+    async def _answer(self, params: types.CallToolRequestParams, report: Report) -> Answered:
+        service = await self._supply()
+        from lcm_mcp.tools.toolsets import tool_of
+
+        tool = tool_of(self._toolset, params.name)
+        return await tool.call(service.reporting(report), params.arguments or {})
+
 
 def _shown(picture: Picture) -> types.ImageContent:
     return types.ImageContent(data=picture.data, mime_type=picture.media_type)
-
-
-def _published(tool: Tool[Any, Any]) -> types.Tool:
-    return types.Tool(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        input_schema=tool.input_schema,
-        output_schema=tool.output_schema,
-        annotations=types.ToolAnnotations(
-            title=tool.title,
-            read_only_hint=tool.effects.read_only,
-            destructive_hint=tool.effects.destructive,
-            idempotent_hint=tool.effects.idempotent,
-            open_world_hint=False,
-        ),
-        _meta=view.meta_of(tool.name),
-    )
 
 
 def _progress(context: Context) -> Report:

@@ -15,11 +15,12 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from lcm_mcp.server.limits import Calls, NoAnswer
-from lcm_mcp.server.resources import RESOURCES
+from lcm_mcp.server.published import published
 from lcm_mcp.tools.text import quoted
 
 if TYPE_CHECKING:
-    from lcm_mcp.service import Service
+    from lcm_mcp.server.opening import Supply
+    from lcm_mcp.service.answers import NodePage, SessionPage
 
 MOST_CHARACTERS: Final = 10_000
 MOST_COMPLETIONS: Final = 100
@@ -146,18 +147,21 @@ def written(offered: Sequence[Prompt], name: str, given: Mapping[str, str]) -> t
 
 
 async def completed(
-    offered: Sequence[Prompt], service: Service, calls: Calls, params: types.CompleteRequestParams
+    offered: Sequence[Prompt], supply: Supply, calls: Calls, params: types.CompleteRequestParams
 ) -> types.CompleteResult:
     """What the argument could be: keys of sessions whose key or title holds the text, last active first; or
     the numbers of a session's nodes, where it is named already."""
     if _names_a_node(params.ref, params.argument.name):
-        return await _nodes(service, calls, params)
+        return await _nodes(supply, calls, params)
     if not _names_a_session(offered, params.ref, params.argument.name):
         return _NOTHING
     text = params.argument.value.strip()[:MOST_CHARACTERS]
-    found = service.sessions(query=text or None, project="*", limit=MOST_COMPLETIONS)
+
+    async def found() -> SessionPage:
+        return await (await supply()).sessions(query=text or None, project="*", limit=MOST_COMPLETIONS)
+
     try:
-        page = await calls.answer_of("Completing", found, "Type more of it.")
+        page = await calls.answer_of("Completing", found(), "Type more of it.")
     except NoAnswer as failure:
         raise MCPError(code=types.INTERNAL_ERROR, message=str(failure)) from failure
     keys = [session.key for session in page.sessions]
@@ -166,14 +170,16 @@ async def completed(
     )
 
 
-async def _nodes(service: Service, calls: Calls, params: types.CompleteRequestParams) -> types.CompleteResult:
+async def _nodes(supply: Supply, calls: Calls, params: types.CompleteRequestParams) -> types.CompleteResult:
     given = {} if params.context is None else params.context.arguments or {}
     if not given.get("id"):
         return _NOTHING
+
+    async def found() -> NodePage:
+        return await (await supply()).list_nodes(given["id"], limit=MOST_COMPLETIONS)
+
     try:
-        page = await calls.answer_of(
-            "Completing", service.list_nodes(given["id"], limit=MOST_COMPLETIONS), "Type more of it."
-        )
+        page = await calls.answer_of("Completing", found(), "Type more of it.")
     except NoAnswer:
         return _NOTHING
     numbers = [node.id[1:] for node in page.nodes if node.id[1:].startswith(params.argument.value.strip())]
@@ -194,7 +200,8 @@ def _names_a_session(
 ) -> bool:
     if isinstance(ref, types.PromptReference):
         return argument == "session" and _named(offered, ref.name).argument.name == argument
-    return argument == "id" and any(ref.uri == each.uri and "{id}" in each.uri for each in RESOURCES)
+    templates = {each.uri_template for each in published().templates}
+    return argument == "id" and ref.uri in templates and "{id}" in ref.uri
 
 
 def _named(offered: Sequence[Prompt], name: str) -> Prompt:

@@ -10,23 +10,23 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
 from lcm_mcp.errors import InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
+from lcm_mcp.server.inspector import view
 from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.service.pictures import RANGE_BYTES, ImageRange
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import MOST_BYTES, AnswerTooLarge
 
 if TYPE_CHECKING:
+    from lcm_mcp.server.opening import Supply
     from lcm_mcp.service import Service
 
-    Context = ServerRequestContext[dict[str, Any]]
     Named = Mapping[str, str | list[str]]
 
 
@@ -46,53 +46,20 @@ class Resource:
     mime_type: str = "application/json"
 
 
-async def list_resources(
-    _context: Context, _params: types.PaginatedRequestParams | None
-) -> types.ListResourcesResult:
-    return types.ListResourcesResult(
-        resources=[
-            types.Resource(
-                uri=each.uri,
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                mime_type=each.mime_type,
-            )
-            for each in RESOURCES
-            if not UriTemplate.is_template(each.uri)
-        ]
-    )
-
-
-async def list_templates(
-    _context: Context, _params: types.PaginatedRequestParams | None
-) -> types.ListResourceTemplatesResult:
-    return types.ListResourceTemplatesResult(
-        resource_templates=[
-            types.ResourceTemplate(
-                uri_template=each.uri,
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                mime_type=each.mime_type,
-            )
-            for each in RESOURCES
-            if UriTemplate.is_template(each.uri)
-        ]
-    )
-
-
-async def read(service: Service, calls: Calls, uri: str) -> types.ReadResourceResult:
+async def read(supply: Supply, calls: Calls, uri: str) -> types.ReadResourceResult:
     """The document under a URI. Raises MCPError."""
+    if uri == view.URI:
+        return view.view_contents()
     try:
-        return await calls.answer_of(f"Reading {uri[:80]!r}", _document(service, uri), "Try again.")
+        return await calls.answer_of(f"Reading {uri[:80]!r}", _document(supply, uri), "Try again.")
     except NoAnswer as failure:
         absent = isinstance(failure.__cause__, _ABSENT)
         code = types.INVALID_PARAMS if absent else types.INTERNAL_ERROR
         raise MCPError(code=code, message=str(failure), data={"uri": uri}) from failure
 
 
-async def _document(service: Service, uri: str) -> types.ReadResourceResult:
+async def _document(supply: Supply, uri: str) -> types.ReadResourceResult:
+    service = await supply()
     for resource, template in _TEMPLATES:
         if (named := template.match(uri)) is None:
             continue

@@ -27,8 +27,9 @@ from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from lcm_mcp.server.building import build_server
-from lcm_mcp.server.limits import GRACE_S
+from lcm_mcp.server.building import build_supplied
+from lcm_mcp.server.limits import GRACE_S, Calls
+from lcm_mcp.server.opening import Opening
 from lcm_mcp.tools.text import sound
 
 if TYPE_CHECKING:
@@ -39,16 +40,20 @@ PARENT_POLL_S: Final = 1.0
 _PARENT: Final = os.getppid()  # taken early: a parent that dies while the store opens would go unnoticed
 
 
-async def serve_stdio(service: Service, toolset: ToolsetName = "all") -> None:
-    """Serve one client over stdin and stdout until it leaves, a signal asks for it, or the parent dies."""
-    stop = anyio.Event()
+async def serve_stdio(open: Callable[[], Service], toolset: ToolsetName = "all") -> None:
+    """Serve one client over stdin and stdout until it leaves, a signal asks for it, or the parent dies.
+
+    open gives the service, in a thread, once the client has been told what there is. Raises LcmError.
+    """
+    stop, opening = anyio.Event(), Opening(open)
     deadline = threading.Timer(GRACE_S, os._exit, (1,))
     deadline.daemon = True
     try:
-        async with service.running(), anyio.create_task_group() as tasks:
+        async with anyio.create_task_group() as tasks:
             await tasks.start(_hear_signals, stop)
             tasks.start_soon(_watch_parent, stop)
-            tasks.start_soon(_converse, build_server(service, toolset), stop)
+            tasks.start_soon(opening.hold)
+            tasks.start_soon(_converse, build_supplied(opening.service, toolset, Calls()), opening, stop)
             await stop.wait()
             # A client that reads no more can keep a thread in a write for ever.
             deadline.start()
@@ -57,7 +62,7 @@ async def serve_stdio(service: Service, toolset: ToolsetName = "all") -> None:
         deadline.cancel()
 
 
-async def _converse(server: Server[dict[str, Any]], stop: anyio.Event) -> None:
+async def _converse(server: Server[dict[str, Any]], opening: Opening, stop: anyio.Event) -> None:
     """One client's conversation, to its end; then ask for the end of the process."""
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
@@ -70,7 +75,7 @@ async def _converse(server: Server[dict[str, Any]], stop: anyio.Event) -> None:
                 outgoing,
                 anyio.create_task_group() as tasks,
             ):
-                tasks.start_soon(_pass_in, incoming, to_server, outgoing.send, unanswered)
+                tasks.start_soon(_pass_in, incoming, to_server, outgoing.send, unanswered, opening.heard)
                 tasks.start_soon(_pass_out, from_server, outgoing.send, unanswered)
                 await server.run(from_client, to_client, server.create_initialization_options())
     except* (BrokenPipeError, anyio.BrokenResourceError):
@@ -105,10 +110,12 @@ async def _pass_in(
     to_server: MemoryObjectSendStream[SessionMessage | Exception],
     reply: Callable[[SessionMessage], Awaitable[None]],
     unanswered: _Unanswered,
+    heard: Callable[[], None],
 ) -> None:
     """Hand on what the client sends; its end only when every request has its reply."""
     async with to_server:
         async for item in incoming:
+            heard()
             if isinstance(item, Exception):
                 await reply(SessionMessage(_not_a_message(item)))
                 continue

@@ -1,68 +1,12 @@
-"""The tools a client sees, one a file, in the order in which an agent meets them.
+"""The tools a client sees, one a file; which there are stands in toolsets.
 
-A tool is in this tuple or it does not exist: nothing is registered on import. The tools speak to the
-service alone, and none takes a path. A toolset is what one client is given of them: `read` holds nothing
-that changes what is stored.
+The tools speak to the service alone, and none takes a path. Importing this package loads none of them: a
+server says what it offers before it loads what answers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Literal
-
-from lcm_mcp.tools import (
-    lcm_append,
-    lcm_compact,
-    lcm_describe,
-    lcm_expand,
-    lcm_expand_query,
-    lcm_fork,
-    lcm_grep,
-    lcm_list,
-    lcm_next_summary,
-    lcm_redo,
-    lcm_rewind,
-    lcm_sessions,
-    lcm_submit_summary,
-    prepare_context,
-    prepare_context_read,
-)
-from lcm_mcp.tools.tool import Tool
-
-TOOLS: tuple[Tool[Any, Any], ...] = (
-    lcm_sessions.TOOL,
-    lcm_list.TOOL,
-    lcm_grep.TOOL,
-    lcm_describe.TOOL,
-    lcm_expand.TOOL,
-    prepare_context.TOOL,
-    lcm_append.TOOL,
-    lcm_compact.TOOL,
-    lcm_next_summary.TOOL,
-    lcm_submit_summary.TOOL,
-    lcm_redo.TOOL,
-    lcm_fork.TOOL,
-    lcm_rewind.TOOL,
-    lcm_expand_query.TOOL,
-)
+from typing import Literal
 
 ToolsetName = Literal["read", "agent", "all"]
-_READ: Final[tuple[Tool[Any, Any], ...]] = (
-    lcm_sessions.TOOL,
-    lcm_list.TOOL,
-    lcm_grep.TOOL,
-    lcm_describe.TOOL,
-    lcm_expand.TOOL,
-)
-TOOLSETS: Final[Mapping[ToolsetName, tuple[Tool[Any, Any], ...]]] = {
-    "read": (*_READ, prepare_context_read.TOOL),
-    "agent": (
-        *_READ,
-        prepare_context.TOOL,
-        lcm_append.TOOL,
-        lcm_compact.TOOL,
-        lcm_next_summary.TOOL,
-        lcm_submit_summary.TOOL,
-    ),
-    "all": TOOLS,
-}
+"""What one client is given of the tools."""

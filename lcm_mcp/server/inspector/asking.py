@@ -16,10 +16,10 @@ from starlette.responses import Response
 from lcm_mcp.errors import InvalidArgument, LcmError, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.server.inspector.pages import DATA_HEADERS, from_elsewhere, refusal
 from lcm_mcp.server.limits import Calls, NoAnswer
-from lcm_mcp.tools import TOOLSETS
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey, parse
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import Tool
+from lcm_mcp.tools.toolsets import TOOLSETS
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

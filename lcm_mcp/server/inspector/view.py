@@ -17,7 +17,6 @@ import mcp_types as types
 from lcm_mcp import __version__
 from lcm_mcp.server.inspector.pages import FOLDER
 
-EXTENSION: Final = "io.modelcontextprotocol/ui"
 URI: Final = "ui://lcm/inspector.html"
 MEDIA_TYPE: Final = "text/html;profile=mcp-app"
 SHOWN_FOR: Final = ("lcm_list", "prepare_context")
