@@ -10,7 +10,7 @@ from imported import shared_file
 from stores import serving
 from test_import_fuzz import LINES, lines_of
 
-from lcm_mcp.service.following import following_state
+from lcm_mcp.service.followed_state import following_state
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.importers import FORMATS, Event, Mark, Resume, SessionFound
 from lcm_mcp.transcript.importers.report import FROM_START

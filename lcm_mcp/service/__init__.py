@@ -12,8 +12,10 @@ from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
+import apsw
 
 from lcm_mcp.service import (
     agents,
@@ -81,6 +83,9 @@ from lcm_mcp.summarizers.extractive import Extractive
 from lcm_mcp.transcript.exporting import ExportFormat
 from lcm_mcp.transcript.followed import Wish
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 
 @dataclass(frozen=True, slots=True)
 class Service:
@@ -132,8 +137,9 @@ class Service:
 
         Without project those of this folder where it has any, with "*" those of the whole store.
         """
-        behind = await following.catch_up(self.work, None, project)
-        page = await self.work.store.read(reading.list_sessions, self.work, query, project, limit, cursor)
+        page, behind = await following.read_fresh(
+            self.work, None, project, reading.list_sessions, query, project, limit, cursor
+        )
         return replace(page, behind=behind)
 
     async def list_nodes(
@@ -145,22 +151,22 @@ class Service:
         cursor: str | None = None,
     ) -> NodePage:
         """Every stored summary of a session, oldest first."""
-        behind = await self._catch_up(session)
-        page = await self.work.store.read(
-            reading.list_nodes, self.work, session, depth, frontier_only, limit, cursor
+        page, behind = await self._fresh(
+            session, reading.list_nodes, session, depth, frontier_only, limit, cursor
         )
         return replace(page, behind=behind)
 
     async def grep(self, query: GrepQuery) -> HitPage:
         """Rows and summaries that hold a pattern."""
         named = query.session if query.node is None else following.session_in(query.node, query.session)
-        behind = await following.catch_up(self.work, named)
-        return replace(await self.work.store.read(ranking.grep, self.work, query), behind=behind)
+        page, behind = await following.read_fresh(self.work, named, None, ranking.grep, query)
+        return replace(page, behind=behind)
 
     async def describe(self, id: str, session: str | None = None) -> Description:
         """What a node or a row is."""
-        behind = await self._catch_up(following.session_in(id, session))
-        return replace(await self.work.store.read(reading.describe, self.work, id, session), behind=behind)
+        named = following.session_in(id, session)
+        described, behind = await self._fresh(named, reading.describe, id, session)
+        return replace(described, behind=behind)
 
     async def expand(
         self,
@@ -171,9 +177,9 @@ class Service:
         cursor: str | None = None,
     ) -> Expansion:
         """The original rows of a node, a row or a range, a page of max_bytes at a time."""
-        behind = await self._catch_up(following.session_in(id, session))
-        page = await self.work.store.read(
-            expanding.expand, self.work, id, session, max_bytes, include_payload, cursor
+        named = following.session_in(id, session)
+        page, behind = await self._fresh(
+            named, expanding.expand, id, session, max_bytes, include_payload, cursor
         )
         return replace(page, behind=behind)
 
@@ -186,14 +192,13 @@ class Service:
         limit: int = 30,
     ) -> Conversation:
         """A page of a session's conversation as people read it, up to row `at` or (newer) from it on."""
-        behind = await self._catch_up(session)
-        page = await self.work.store.read(browsing.converse, self.work, session, at, line, newer, limit)
+        page, behind = await self._fresh(session, browsing.converse, session, at, line, newer, limit)
         return replace(page, behind=behind)
 
     async def trail(self, session: str | None = None, cursor: str | None = None) -> Trail:
         """How full a session's requests were, newest first, and how its conversation grew."""
-        behind = await self._catch_up(session)
-        return replace(await self.work.store.read(trailing.trail, self.work, session, cursor), behind=behind)
+        page, behind = await self._fresh(session, trailing.trail, session, cursor)
+        return replace(page, behind=behind)
 
     async def image(
         self, session: str, number: str, offset: str | None = None, length: str | None = None
@@ -260,8 +265,8 @@ class Service:
 
     async def last_observation(self, session: str | None = None) -> Observation | None:
         """What the session's last preparation showed, with what its provider counted since."""
-        await self._catch_up(session)
-        return await self.work.store.read(reading.last_observation, self.work, session)
+        observed, _ = await self._fresh(session, reading.last_observation, session)
+        return observed
 
     async def import_file(
         self,
@@ -353,6 +358,17 @@ class Service:
     async def mend(self) -> Sequence[str]:
         """Mend what the doctor finds and can be mended, after a copy of the store was made; what was done."""
         return await mending.mend(self.work, await doctoring.diagnose(self.work))
+
+    async def _fresh(
+        self,
+        session: str | None,
+        job: Callable[Concatenate[apsw.Connection, Workplace, P], T],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> tuple[T, str | None]:
+        """A read after such a catch-up, and what is to be said of that."""
+        named = session or self.work.settings.session
+        return await following.read_fresh(self.work, named, None, job, *args, **kwargs)
 
     async def _catch_up(self, session: str | None) -> str | None:
         """Take in what followed files have grown by before a read of that session, or of the one it means."""

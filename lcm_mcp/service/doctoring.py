@@ -26,7 +26,7 @@ from lcm_mcp.ids import Seq
 from lcm_mcp.search import index, words
 from lcm_mcp.service import troubles
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
-from lcm_mcp.service.following import following_state
+from lcm_mcp.service.followed_state import following_state
 from lcm_mcp.service.spending import breaker_line, breakers_open
 from lcm_mcp.service.times import now_ms, today
 from lcm_mcp.service.workplace import Workplace

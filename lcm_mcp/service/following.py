@@ -12,11 +12,12 @@ import os
 import stat
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import astuple, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,10 +29,14 @@ from lcm_mcp.service.importing import import_file, register
 from lcm_mcp.service.intake import Intake, Moved, facts_of, read_on, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
+from lcm_mcp.storage.connections import translated
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import can_follow, detect
 from lcm_mcp.transcript.redacting import Masking
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 CATCH_UP_S = 0.2
 LOOKING_S = 0.1
@@ -87,6 +92,33 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
     return now.note()
 
 
+async def read_fresh(
+    work: Workplace,
+    session: str | None,
+    project: str | None,
+    job: Callable[Concatenate[apsw.Connection, Workplace, P], T],
+    *args: P.args,
+    **kwargs: P.kwargs,
+) -> tuple[T, str | None]:
+    """What a read gives once followed files were caught up with, and what is to be said of that.
+
+    Mostly nothing is new, and then looking and reading are one step, of one snapshot.
+    """
+
+    def look_and_read(db: apsw.Connection) -> tuple[T] | None:
+        try:
+            with translated(work.store.path):
+                found = _look(db, work, session, project)
+        except StoreError:
+            return None  # who looks again says so
+        return None if any(found) else (job(db, work, *args, **kwargs),)
+
+    if (found := await work.store.read(look_and_read)) is not None:
+        return found[0], None
+    behind = await catch_up(work, session, project)
+    return await work.store.read(job, work, *args, **kwargs), behind
+
+
 async def catch_up_all(work: Workplace) -> Mapping[str, int]:
     """Take in what all followed files have grown by, however long it takes; the rows added, by session."""
     now = _Round(0.0)
@@ -139,8 +171,8 @@ async def _import_whole(work: Workplace, path: Path, name: str) -> SessionId | N
 
 
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
-    changed, behind, folders = await work.store.read(_look, work, session, project)
-    if folders and (found := await _new_files(work, folders)):
+    changed, behind, seen = await work.store.read(_look, work, session, project)
+    if seen and (found := await _new_files(work, seen)):
         new, more_behind = await anyio.to_thread.run_sync(_changed, found, time.monotonic() + LOOKING_S)
         changed, behind = [*changed, *new], [*behind, *more_behind]
     now.behind = {file.id for file in (*changed, *behind)}
@@ -152,13 +184,15 @@ async def _catch_up(work: Workplace, now: _Round, session: str | None, project: 
 
 def _look(
     db: apsw.Connection, work: Workplace, session: str | None, project: str | None
-) -> tuple[list[Glance], list[Glance], list[Folder]]:
-    """The files in scope that have changed and those behind, see _changed, and the folders.
+) -> tuple[list[Glance], list[Glance], _Seen | None]:
+    """The files in scope that have changed and those behind, see _changed, and what is new in folders.
 
     In one go: a read mostly finds nothing new, and should have cost nothing then.
     """
     files, folders = _in_scope(db, work, session, project)
-    return *_changed(files, time.monotonic() + LOOKING_S), folders
+    changed, behind = _changed(files, time.monotonic() + LOOKING_S)
+    seen = _looked_into(folders, time.monotonic() + LOOKING_S)
+    return changed, behind, seen if seen.files or seen.folders else None
 
 
 def _in_scope(
@@ -285,9 +319,8 @@ async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
     await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
 
 
-async def _new_files(work: Workplace, folders: Sequence[Folder]) -> list[Glance]:
+async def _new_files(work: Workplace, seen: _Seen) -> list[Glance]:
     """Files that appeared in followed folders, now followed themselves."""
-    seen = await anyio.to_thread.run_sync(_looked_into, folders, time.monotonic() + LOOKING_S)
     files = await work.store.read(_unknown, seen.files) if seen.files else []
     if not files and not seen.folders:
         return []
@@ -354,23 +387,3 @@ def _can_be_written(path: Path) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How following stands: how many files, those gone, those with trouble, and how many cannot be read."""
-
-    files: int
-    gone: Sequence[str]
-    wrong: Sequence[tuple[Path, str]]
-    unreadable: int
-
-
-async def following_state(work: Workplace) -> State:
-    """What became of the files that are followed."""
-    files = await work.store.read(followed.every)
-    troubled = await work.store.read(followed.troubled)
-    gone = [file.path for file in files if not os.path.exists(file.path)]
-    closed = sum(os.path.exists(file.path) and not os.access(file.path, os.R_OK) for file in files)
-    wrong = [(file.path, file.trouble or "") for file in troubled]
-    return State(len(files), gone, wrong, closed)
