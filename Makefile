@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash conformance bench bench-context bench-recall bundle lint format readme reference clean
+.PHONY: demo test browser crash conformance bench bench-context bench-recall bench-peers bundle lint format readme reference clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -38,6 +38,11 @@ bench-context: $(VENV)/.installed
 # What search finds in real meetings and sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
 bench-recall: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.recall
+
+# Other memory libraries beside ours, each in an environment of its own out of the package registry (ten minutes);
+# those that cannot be had are left out and said so. LCM_PEERS_PYTHON may name a Python for those that want a newer one.
+bench-peers: $(VENV)/.installed
+	$(BIN)/python -m benchmarks.peers --json peers.json
 
 # The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules.
 bundle: $(VENV)/.installed-dev
