@@ -144,6 +144,22 @@ async def test_a_marker_says_where_a_fork_came_from_and_an_outcome_leads_back(st
         assert (line["parent"], line["opener"], line["outcome"]) == ("s", "e1", "e3")
 
 
+async def test_a_row_that_many_sessions_start_from_names_the_first_and_counts_the_others(
+    store_path: Path,
+) -> None:
+    async with memory(store_path) as service:
+        await service.append("s", [row("user", "Try them all.")])
+        for number in range(53):
+            await service.fork("s", "e1", f"try{number}")
+        begun = (await service.describe("e1", "s")).row
+        assert begun is not None
+        assert (begun.child_sessions[0], len(begun.child_sessions), begun.child_count) == ("try0", 50, 53)
+        text = (await call(service, "lcm_describe", id="e1", session="s")).text
+        assert "'try49' (+3 more; lcm_sessions names each's parent)" in text.replace('"', "'")
+        (shown,) = (await service.converse("s")).rows
+        assert (len(shown.starts), shown.more_starts) == (50, 3)
+
+
 async def test_a_row_that_stands_in_several_sessions_is_one_hit_that_says_so(store_path: Path) -> None:
     async with memory(store_path) as service:
         await service.append("s", [row("user", "the needle"), row("assistant", "found")])

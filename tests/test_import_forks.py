@@ -70,7 +70,7 @@ async def test_a_fork_of_codex_starts_from_the_last_row_that_it_replays(tmp_path
         assert (await line_of(service, NEW)).rows == 5
         row = (await service.describe("e4", OLD)).row
         assert row is not None
-        assert row.child_sessions == (NEW,)
+        assert (row.child_sessions, row.child_count) == ((NEW,), 1)
         assert (await service.doctor()).healthy
         again = await service.import_file(new, fold=False)
         assert again.sessions[0].rows_added == 0

@@ -7,7 +7,7 @@ one that builds on it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -203,13 +203,18 @@ def show_row(out: Console, row: RowDescription) -> None:
         ("unit", f"begins at {row.unit}"),
         ("node", row.node or "none covers it"),
         ("variants", f"{row.variants} of other content came under its id" if row.variants else ""),
-        ("children", ", ".join(map(one_line, row.child_sessions))),
-        ("outcome of", ", ".join(map(one_line, row.outcome_of))),
+        ("children", _keys(row.child_sessions, row.child_count)),
+        ("outcome of", _keys(row.outcome_of, row.outcome_count)),
         ("removed", "yes: it is off the active path" if row.removed else ""),
         ("pinned", "yes: quoted where a request no longer shows it" if row.pinned else ""),
     ]
     out.print(styled((row.ref, "bold cyan"), "  ", (row.role, role_style(row.role))))
     show_facts(out, facts)
+
+
+def _keys(keys: Sequence[str], all_of_them: int) -> str:
+    more = [f"+{all_of_them - len(keys):,} more"] if all_of_them > len(keys) else []
+    return ", ".join([*map(one_line, keys), *more])
 
 
 def show_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:

@@ -208,7 +208,8 @@ class RowDescription:
     """A row's place: parts are its first 200 of part_count; variants counts other content that came under its
     entry_id.
 
-    child_sessions start from it, forks among them; outcome_of are those whose outcome it tells.
+    child_sessions are the first of child_count that start from it, forks among them; outcome_of the first of
+    outcome_count whose outcome it tells.
     """
 
     ref: str
@@ -225,7 +226,9 @@ class RowDescription:
     pinned: bool
     variants: int
     child_sessions: tuple[str, ...]
+    child_count: int
     outcome_of: tuple[str, ...]
+    outcome_count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,7 +289,7 @@ class ExpandedRow:
     offset: int
     complete: bool
     removed: bool
-    payload: tuple[Json, ...] | None
+    payload: tuple[dict[str, Json], ...] | None
     payload_piece: PayloadPiece | None
 
 

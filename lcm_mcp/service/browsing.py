@@ -87,7 +87,7 @@ class Starting:
 
 @dataclass(frozen=True, slots=True)
 class ShownRow:
-    """opens: a unit begins here. parts are the first PARTS_SHOWN, more_parts counts the others."""
+    """opens: a unit begins here. parts and starts are the first PARTS_SHOWN, more_… counts the others."""
 
     ref: str
     role: Role
@@ -101,6 +101,7 @@ class ShownRow:
     more_parts: int
     branches: tuple[Leaving, ...]
     starts: tuple[Starting, ...]
+    more_starts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +239,7 @@ class _Shown:
         assert mark is not None
         handles = {file.part: file for file in files.of_row(db, session, row.seq)}
         few = row.parts[:PARTS_SHOWN]
+        begun = [one for one in self._begun if one.opener == row.seq]
         return ShownRow(
             ref=f"e{row.seq}",
             role=row.role,
@@ -250,11 +252,8 @@ class _Shown:
             parts=tuple(self._part(part, handles.get(place)) for place, part in enumerate(few)),
             more_parts=len(row.parts) - len(few),
             branches=tuple(self._branches(row.seq, runs)),
-            starts=tuple(
-                Starting(one.key, one.link or "child", one.title)
-                for one in self._begun
-                if one.opener == row.seq
-            ),
+            starts=tuple(Starting(one.key, one.link or "child", one.title) for one in begun[:PARTS_SHOWN]),
+            more_starts=max(0, len(begun) - PARTS_SHOWN),
         )
 
     def _branches(self, seq: Seq, runs: Sequence[Segment]) -> Iterator[Leaving]:

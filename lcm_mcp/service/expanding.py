@@ -20,7 +20,8 @@ from lcm_mcp.service.times import iso
 from lcm_mcp.service.workplace import Workplace, addressed, chain_of, existing_file
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import store
-from lcm_mcp.transcript.model import File, Json, Row
+from lcm_mcp.transcript.blocks import Block
+from lcm_mcp.transcript.model import File, Row
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
@@ -130,10 +131,10 @@ class _Page:
         self._room -= utf8_length(piece) + ROW_BYTES
         return piece
 
-    def _parts(self, row: Row) -> tuple[Json, ...] | None:
+    def _parts(self, row: Row) -> tuple[Block, ...] | None:
         """A row's parts as neutral JSON, or None where this page has no room for them."""
         blocks, images = blocks_of(self._db, self._session, row)
-        size = len(encode(blocks)) - base64_length(images)
+        size = len(encode([*blocks])) - base64_length(images)
         if size > self._parts_room or images > self._images_room:
             return None
         self._parts_room -= size
@@ -146,7 +147,7 @@ class _Page:
         if parts is not None:
             self._add(row, "", len(row.text), True, parts)
             return None
-        text = encode(bare_blocks(self._db, self._session, row)).decode()
+        text = encode([*bare_blocks(self._db, self._session, row)]).decode()
         piece = text[offset : offset + PAYLOAD_BYTES].encode()[:PAYLOAD_BYTES].decode(errors="ignore")
         self._add(row, "", len(row.text), True, None, PayloadPiece(offset, len(text), piece))
         end = offset + len(piece)
@@ -159,7 +160,7 @@ class _Page:
         text: str,
         offset: int,
         complete: bool,
-        parts: tuple[Json, ...] | None,
+        parts: tuple[Block, ...] | None,
         piece: PayloadPiece | None = None,
     ) -> None:
         removed = row.seq not in self._active

@@ -15,7 +15,7 @@ import apsw
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.service.workplace import Workplace, named_session
 from lcm_mcp.transcript import pictures
-from lcm_mcp.transcript.blocks import part_to_json
+from lcm_mcp.transcript.blocks import Block, part_to_json
 from lcm_mcp.transcript.model import Image, Json, Part, Row, ToolResult
 from lcm_mcp.transcript.sessions import Session
 
@@ -79,7 +79,7 @@ def _uri(session: Session, number: int) -> str:
     return f"lcm://session/s{session.id}/image/{number}"
 
 
-def blocks_of(db: apsw.Connection, session: Session, row: Row) -> tuple[list[Json], int]:
+def blocks_of(db: apsw.Connection, session: Session, row: Row) -> tuple[list[Block], int]:
     """A row's parts as neutral JSON, and how many bytes of images are in it.
 
     Of its images the first that fit a page together have their bytes, the others the URI of a resource.
@@ -98,7 +98,7 @@ def base64_length(size: int) -> int:
     return size * 4 // 3
 
 
-def bare_blocks(db: apsw.Connection, session: Session, row: Row) -> list[Json]:
+def bare_blocks(db: apsw.Connection, session: Session, row: Row) -> list[Block]:
     """A row's parts as neutral JSON, each image by its resource."""
     return [_block(db, session, part, ()) for part in row.parts]
 
@@ -108,7 +108,7 @@ def _images(part: Part) -> Iterator[Image]:
     yield from (piece for piece in pieces if isinstance(piece, Image))
 
 
-def _block(db: apsw.Connection, session: Session, part: Part, kept: Sequence[Image]) -> Json:
+def _block(db: apsw.Connection, session: Session, part: Part, kept: Sequence[Image]) -> Block:
     match part:
         case Image():
             return _image(db, session, part, kept)
@@ -123,7 +123,7 @@ def _block(db: apsw.Connection, session: Session, part: Part, kept: Sequence[Ima
             return part_to_json(part)
 
 
-def _image(db: apsw.Connection, session: Session, image: Image, kept: Sequence[Image]) -> Json:
+def _image(db: apsw.Connection, session: Session, image: Image, kept: Sequence[Image]) -> Block:
     if any(image is one for one in kept):
         return part_to_json(image)
     number = pictures.number_of(db, image.sha256)

@@ -73,6 +73,8 @@ EMPTY_STORE = (
 )
 PARTS_LISTED = 200
 """A row of more parts says how many."""
+SESSIONS_LISTED = 50
+"""A row that more sessions start from or end at says how many; lcm_sessions names the parent of each."""
 VERSIONS_SHOWN = 5
 """Of a node made again more often, the newest; it says how many there are."""
 NO_NODES = (
@@ -285,6 +287,8 @@ def _describe_file(db: apsw.Connection, session: Session, file: File) -> FileDes
 
 def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: Row) -> RowDescription:
     cover, begun = Cover(db, session), sessions.begun_by(db, session.id)
+    children = [one.key for one in begun if one.opener == row.seq]
+    outcomes = [one.key for one in begun if one.outcome == row.seq]
     mark = store.read_mark(db, session.id, row.seq)
     assert mark is not None
     return RowDescription(
@@ -301,8 +305,10 @@ def _describe_row(db: apsw.Connection, work: Workplace, session: Session, row: R
         removed=row.seq not in cover.path,
         pinned=pins.is_pinned(db, session.id, row.seq),
         variants=store.count_variants(db, session.id, row.seq),
-        child_sessions=tuple(one.key for one in begun if one.opener == row.seq),
-        outcome_of=tuple(one.key for one in begun if one.outcome == row.seq),
+        child_sessions=tuple(children[:SESSIONS_LISTED]),
+        child_count=len(children),
+        outcome_of=tuple(outcomes[:SESSIONS_LISTED]),
+        outcome_count=len(outcomes),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
@@ -98,6 +98,11 @@ def _part(part: PartLine) -> str:
     return f"  {part.kind}{detail}, {count(part.bytes, 'byte')}"
 
 
+def _sessions(keys: Sequence[str], all_of_them: int) -> str:
+    more = all_of_them - len(keys)
+    return listed(map(quoted, keys)) + (f" (+{more} more; lcm_sessions names each's parent)" if more else "")
+
+
 def _row(row: RowDescription) -> str:
     left = row.part_count - len(row.parts)
     variants = f", {count(row.variants, 'other version')} under the same entry_id" if row.variants else ""
@@ -106,8 +111,8 @@ def _row(row: RowDescription) -> str:
         f"{count(row.characters, 'character')}{flags(removed=row.removed)}, "
         f"{'pinned' if row.pinned else 'not pinned'}{variants}",
         f"unit begins at {row.unit}; node: {row.node or 'none'}; "
-        f"child sessions: {listed(map(quoted, row.child_sessions))}",
-        f"tells the outcome of: {listed(map(quoted, row.outcome_of))}" if row.outcome_of else None,
+        f"child sessions: {_sessions(row.child_sessions, row.child_count)}",
+        f"tells the outcome of: {_sessions(row.outcome_of, row.outcome_count)}" if row.outcome_of else None,
         f"{count(row.part_count, 'part')}:",
         *map(_part, row.parts),
         f"  (+{left} more; lcm_expand with include_payload gives all)" if left else None,

@@ -12,6 +12,7 @@ from lcm_mcp.service.answers import ExpandedRow, Expansion
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
 from lcm_mcp.tools.text import count, fenced, flags, json_line, paragraph, plain, quoted
 from lcm_mcp.tools.tool import READS, Paging, Picture, Tool
+from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.model import Json
 
 if TYPE_CHECKING:
@@ -92,19 +93,23 @@ def _pictures(expansion: Expansion) -> tuple[Expansion, tuple[Picture, ...]]:
 def _without_pictures(row: ExpandedRow, taken: list[Picture]) -> ExpandedRow:
     if row.payload is None:
         return row
-    return replace(row, payload=tuple(_parted(part, taken) for part in row.payload))
+    return replace(row, payload=tuple(_part(part, taken) for part in row.payload))
 
 
-def _parted(part: Json, taken: list[Picture]) -> Json:
+def _part(part: Block, taken: list[Picture]) -> Block:
     match part:
         case {"type": "image", "media_type": str(media_type), "sha256": str(), "data": str(data)}:
             taken.append(Picture(media_type, data))
             facts = {key: value for key, value in part.items() if key != "data"}
             return {**facts, "shown": f"image {len(taken)} of this answer"}
         case {"type": "tool_result", "content": list(content)}:
-            return {**part, "content": [_parted(piece, taken) for piece in content]}
+            return {**part, "content": [_piece(piece, taken) for piece in content]}
         case _:
             return part
+
+
+def _piece(piece: Json, taken: list[Picture]) -> Json:
+    return _part(piece, taken) if isinstance(piece, dict) else piece
 
 
 TOOL = Tool(

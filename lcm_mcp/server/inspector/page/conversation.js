@@ -91,6 +91,7 @@ export function rowOf(session, row) {
     (row.starts ?? []).map((begun) =>
       h("p", { class: "branch" }, `A ${begun.link} starts here: `, link("conversation", { session: begun.session }, begun.title || begun.session)),
     ),
+    row.more_starts ? h("p", { class: "branch" }, `${many(row.more_starts, "more session")} that start here: `, link("sessions", {}, "all sessions")) : null,
   );
 }
 
