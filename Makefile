@@ -58,9 +58,10 @@ format: $(VENV)/.installed-dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Puts what the demo prints now into the README, which a test compares.
+# Puts what commands print now into the README and docs/how-it-works.md, which tests compare.
 readme: $(VENV)/.installed
 	$(BIN)/python tests/refresh_readme.py
+	$(BIN)/python tests/figures.py
 
 # Writes docs/tools.md and docs/configuration.md, which a test compares with the code.
 reference: $(VENV)/.installed-dev

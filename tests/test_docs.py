@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import figures
 import pytest
 from commands import Cli
 from harbour import memory, talk
@@ -39,6 +40,12 @@ def _example(name: str) -> Any:
 def test_the_pages_made_from_the_code_are_as_the_code_is() -> None:
     for path, text in pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make reference`"
+
+
+def test_the_figures_of_how_it_works_are_what_its_commands_print() -> None:
+    page = figures.PAGE.read_text(encoding="utf-8")
+    assert len(figures.SHOWN.findall(page)) >= 4
+    assert figures.refreshed(page) == page, "run `make readme`"
 
 
 def _sentences() -> Iterator[str]:
