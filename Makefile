@@ -22,7 +22,8 @@ browser: $(VENV)/.installed-dev
 crash: $(VENV)/.installed-dev
 	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
 
-# The protocol's own scenarios against a server over HTTP; they come from npm, and are left out where it is not.
+# The protocol's own scenarios and the clients of others; they come from npm and PyPI, and what cannot be had
+# from there is named and left out.
 conformance: $(VENV)/.installed
 	$(BIN)/python tests/conformance.py $(VENV)/conformance
 
@@ -44,10 +45,12 @@ bench-recall: $(VENV)/.installed
 bench-peers: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.peers --json peers.json
 
-# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules.
+# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules, and
+# uv and the bundle's own check try them, where those can be had.
 bundle: $(VENV)/.installed-dev
 	$(BIN)/python -m release.bundle
 	$(BIN)/python -m pytest tests/test_bundle.py
+	$(BIN)/python tests/bundled.py dist $(VENV)/guests
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
