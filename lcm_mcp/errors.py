@@ -24,7 +24,7 @@ class UnknownSession(LcmError):
 
     def __init__(self, wanted: str) -> None:
         super().__init__(
-            f"There is no session {wanted!r}. lcm_sessions (or `lcm-mcp sessions`) lists those stored; "
+            f"There is no session {wanted!r}. lcm_sessions lists those stored; "
             "lcm_append and prepare_context with append create one."
         )
 

@@ -72,9 +72,13 @@ def _located(value: object) -> object:
 
 def _at_home(path: str | Path) -> Path:
     try:
-        return Path(path).expanduser()
+        found = Path(path).expanduser()
+        str(found).encode()
     except RuntimeError:
         raise ValueError("it should start at a home folder that exists, or at none") from None
+    except UnicodeEncodeError:  # SQLite opens no other
+        raise ValueError("it should be a path in UTF-8") from None
+    return found
 
 
 def _switch(value: object) -> object:

@@ -49,6 +49,5 @@ class Cli:
     def refusal(self, *arguments: str | Path, code: int = 1) -> str:
         ended = self(*arguments)
         assert ended.code == code
-        if code == 1:
-            assert ended.err.count("\n") == 1
+        assert ended.err.count("\n") == 1
         return ended.err

@@ -97,7 +97,8 @@ def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch
     ("arguments", "words"),
     [
         (["list"], "no session yet"),
-        (["expand", "e1", "--session", "nobody"], "nobody"),
+        (["expand", "e1", "--session", "nobody"], "'nobody'. lcm-mcp sessions lists those stored"),
+        (["expand", "e999"], "lcm-mcp list shows its nodes, lcm-mcp grep finds rows"),
         (["expand", "everything"], "not an address"),
         (["--session", "", "list"], "session"),
         (["grep", ""], "pattern"),
@@ -128,7 +129,10 @@ def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words:
     ],
 )
 def test_wrong_usage_is_exit_2(cli: Cli, arguments: list[str]) -> None:
-    assert "Usage: lcm-mcp" in cli.refusal(*arguments, code=2)
+    said = cli.refusal(*arguments, code=2)
+    assert said.startswith("lcm-mcp: ")
+    assert "See lcm-mcp" in said
+    assert said.endswith(" --help.\n")
     assert not cli.db.exists()
 
 

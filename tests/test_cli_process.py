@@ -169,6 +169,21 @@ def test_a_compaction_that_is_interrupted_ends_cleanly_and_leaves_a_sound_store(
     assert b"t  c1.e1600  " in fresh(["--db", db, "compact", "lcm"]).stdout
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no names that are not UTF-8")
+def test_names_that_are_no_utf8_are_read_but_not_followed_and_no_store_has_one(tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    (folder / os.fsdecode(b"below\xff")).mkdir(parents=True)
+    shutil.copy(_TINY, folder / os.fsdecode(b"t\xff.jsonl"))
+    db = str(tmp_path / "s.sqlite")
+    for command in (["import", str(folder)], ["import", str(folder)], ["sessions"], ["doctor"]):
+        ended = fresh(["--db", db, *command])
+        assert (ended.returncode, ended.stderr) == (0, b"")
+    refused = fresh(["--db", str(folder / "s.sqlite"), "sessions"])
+    assert refused.returncode == 1
+    assert b"should be a path in UTF-8" in refused.stderr
+    assert refused.stderr.count(b"\n") == 1
+
+
 @on_posix
 def test_colours_are_for_terminals_that_want_them(tmp_path: Path) -> None:
     db = str(tmp_path / "s.sqlite")

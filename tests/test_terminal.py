@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from importlib import resources
 from pathlib import Path
 
 import click
@@ -9,14 +12,46 @@ import pytest
 from click.testing import CliRunner
 from commands import Cli
 from harbour import call, memory
+from rich.cells import cell_len
 from test_cli_process import on_a_terminal, on_posix
 
 from lcm_mcp.cli.entry import root
 from lcm_mcp.errors import NoSession
 from lcm_mcp.tools.toolsets import TOOLSETS
 
-# What runs, writes files or answers in a form of its own; all others read.
-_WITHOUT_JSON = {"serve", "watch", "hook", "install", "export", "demo", "completion"}
+_WITHOUT_JSON = {
+    "serve": "speaks MCP",
+    "hook": "says what its client reads",
+    "export": "writes JSON lines, or Markdown for readers",
+    "completion": "prints a script",
+    "demo": "shows what other commands print",
+}
+_FILE = "orphaned-sessions.jsonl"
+_RUN: dict[str, list[tuple[str, ...]]] = {
+    "import": [("--no-fold", "--session", "a" * 200, _FILE), (_FILE,)],
+    "sessions": [(), ("--limit", "1")],
+    "list": [(), ("--limit", "2")],
+    "dag": [()],
+    "tree": [()],
+    "grep": [("git",), ("session", "--limit", "50"), ("--mode", "words", "why orphaned?"), ("no such",)],
+    "describe": [("e1",), ("n1",), ("e150",)],
+    "expand": [("e102",), ("e1..e3",)],
+    "context": [(), ("--window", "32000"), ("--window", "32000", "--compact", "auto", "--strategy", "lcm")],
+    "compact": [(), ("lcm",)],
+    "redo": [("n1",)],
+    "strategy": [(), ("rolling",)],
+    "fork": [("e50", "--as", "tried")],
+    "rewind": [("e190",)],
+    "pin": [("e1",), ()],
+    "stats": [(), ("--all",)],
+    "install": [("claude-code", "--print"), ("claude-code",), ("claude-code", "--undo")],
+    "doctor": [()],
+    "backup": [("copy.sqlite",)],
+    "forget": [("tried", "--yes")],
+}
+"""What is run of each command on the demo's store, in this order; the others run until they are stopped."""
+_VERBATIM = {"expand", "install"}
+"""These show stored words, or paths and an entry to be copied, as they are; describe ends with words."""
 _READS = (
     ("list",),
     ("dag",),
@@ -36,11 +71,44 @@ def _commands() -> list[tuple[str, click.Command]]:
     return [(name, command) for name, command in found if command is not None]
 
 
-def test_every_command_that_reads_answers_in_json_too() -> None:
+def test_every_command_but_those_with_a_form_of_their_own_answers_in_json_too() -> None:
     with_json = {
         name for name, command in _commands() if any("--json" in each.opts for each in command.params)
     }
-    assert {name for name, _ in _commands()} - with_json == _WITHOUT_JSON
+    assert {name for name, _ in _commands()} - with_json == set(_WITHOUT_JSON)
+    assert with_json - set(_RUN) == {"watch"}
+
+
+@pytest.fixture
+def at_the_demo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    """An empty store, in a folder with the demo's file, of somebody who has Claude Code."""
+    (tmp_path / ".claude").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    for name, value in (("HOME", str(tmp_path)), ("USERPROFILE", str(tmp_path)), ("COLUMNS", "80")):
+        monkeypatch.setenv(name, value)
+    packed = resources.files("lcm_mcp") / "demo" / f"{_FILE}.gz"
+    Path(_FILE).write_bytes(gzip.decompress(packed.read_bytes()))
+    return Cli(capsys, tmp_path / "lcm.sqlite")
+
+
+def test_every_command_fits_into_80_columns(at_the_demo: Cli) -> None:
+    for name, runs in _RUN.items():
+        for words in runs:
+            ended = at_the_demo(name, *words)
+            assert ended.code == 0, ended.err
+            shown = ended.out.partition("\n\n")[0] if name == "describe" else ended.out
+            lines = [] if name in _VERBATIM else shown.splitlines()
+            assert [line for line in lines if cell_len(line) > 80 and "--cursor" not in line] == []
+
+
+def test_every_command_gives_one_document_of_json(at_the_demo: Cli) -> None:
+    for name, runs in _RUN.items():
+        for words in runs:
+            ended = at_the_demo(name, *words, "--json")
+            assert ended.code == 0, ended.err
+            assert isinstance(json.loads(ended.out), dict), name
+            assert ended.err == "", name
 
 
 def test_every_help_fits_into_80_columns() -> None:

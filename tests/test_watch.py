@@ -65,6 +65,15 @@ def test_what_comes_is_taken_in_and_told_until_it_is_stopped(
     assert [row["text"] for row in rows] == ["before", "after"]
 
 
+def test_in_json_each_line_is_a_document(tmp_path: Path, store_path: Path) -> None:
+    folder = tmp_path / ".claude" / "projects"
+    folder.mkdir(parents=True)
+    (folder / "s-1.jsonl").write_text(line("u1", "before"))
+    with watching(store_path, tmp_path, "claude-code", "--json") as process:
+        assert json.loads(told(process.stdout)) == {"watching": "claude-code", "folder": str(folder)}
+        assert json.loads(told(process.stdout)) == {"session": "s-1", "rows_added": 1}
+
+
 def test_missing_folders_and_unknown_clients_are_said_plainly(
     tmp_path: Path, store_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

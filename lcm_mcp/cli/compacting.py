@@ -68,7 +68,7 @@ def compact_command(call: Call, strategy: Literal["rolling", "lcm"] | None, as_j
 def strategy_command(call: Call, name: Literal["rolling", "lcm", "none"] | None, as_json: bool) -> None:
     """Say or select how a session is compacted.
 
-    NAME selects: rolling (one running summary of the older part), lcm (summaries as nodes over it) or none
+    A name selects: rolling (one running summary of the older part), lcm (summaries as nodes over it) or none
     (plain history). Without it, says which is on.
     """
     selection = call.run(lambda service: service.select(call.session, name))

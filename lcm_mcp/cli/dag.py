@@ -13,7 +13,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import count, one_line, shorten
+from lcm_mcp.cli.text import as_commands, count, one_line, shorten
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,7 @@ def show_dag(out: Console, dag: Dag) -> None:
     from rich.tree import Tree
 
     if not dag.nodes:
-        out.print(styled(one_line(dag.note or "No nodes yet.")))
+        out.print(styled(one_line(as_commands(dag.note or "No nodes yet."))))
         return
     roots = dag.roots()
     leaves = [node for node in dag.nodes if node.depth == 0]

@@ -1,6 +1,6 @@
 """The root command and its ends: which commands there are, and how a call may end.
 
-Done is 0; a refusal or failure is 1 with one line on stderr; wrong usage is 2. Ctrl-C ends with 130
+Done is 0; a refusal or failure is 1, wrong usage is 2, each with one line on stderr. Ctrl-C ends with 130
 and a reader that went away with 141, as a shell reports signals. A command's module is imported when
 it is asked for. Only a fault of ours shows a traceback.
 """
@@ -66,6 +66,16 @@ class _Commands(click.Group):
             return None
         loaded = importlib.import_module(f"lcm_mcp.cli.{module}")
         return cast("click.Command", getattr(loaded, f"{cmd_name}_command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and not args[0].startswith("-") and args[0] not in _COMMANDS:
+            from difflib import get_close_matches
+
+            near = " or ".join(get_close_matches(args[0], _COMMANDS))
+            ctx.fail(f"No such command {args[0]!r}." + (f" Did you mean {near}?" if near else ""))
+        return super().resolve_command(ctx, args)
 
 
 @click.group(
@@ -135,8 +145,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = root.main(args=arguments, prog_name="lcm-mcp", standalone_mode=False)
     except click.UsageError as error:
-        error.show()
-        return error.exit_code
+        return _failed(error.format_message(), error.ctx, error.exit_code)
     except click.ClickException as error:
         return _failed(error.format_message())
     except (KeyboardInterrupt, click.Abort):
@@ -148,11 +157,15 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _failed(sentence: str) -> int:
-    from lcm_mcp.cli.text import one_line
+def _failed(sentence: str, misused: click.Context | None = None, code: int = 1) -> int:
+    """Say in one line what was wrong, and where a command was misused, what tells of its use."""
+    from lcm_mcp.cli.text import as_commands, one_line
 
-    click.echo(f"lcm-mcp: {one_line(sentence)}", err=True)
-    return 1
+    said = one_line(as_commands(sentence))
+    if misused is not None:
+        said += f"{'' if said.endswith(('.', '?', ')')) else '.'} See {misused.command_path} --help."
+    click.echo(f"lcm-mcp: {said}", err=True)
+    return code
 
 
 def _failed_in_a_group(group: BaseExceptionGroup) -> int:

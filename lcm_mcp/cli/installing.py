@@ -12,6 +12,7 @@ import click
 
 from lcm_mcp import clients
 from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.output import json_option, print_json
 from lcm_mcp.cli.text import count
 from lcm_mcp.errors import InstallRefused
 
@@ -23,9 +24,10 @@ if TYPE_CHECKING:
 @click.argument("name", metavar="CLIENT", type=click.Choice(list(clients.CLIENTS)))
 @click.option("--print", "shown", is_flag=True, help="Print the entry; write nothing.")
 @click.option("--undo", is_flag=True, help="Take the entry out again.")
+@json_option
 @shared_options
 @pass_call
-def install_command(call: Call, name: str, shown: bool, undo: bool) -> None:
+def install_command(call: Call, name: str, shown: bool, undo: bool, as_json: bool) -> None:
     """Put the server into a client's configuration.
 
     CLIENT is claude-desktop, claude-code, cursor, vscode, codex or zed. The rest of its file stays as it is,
@@ -35,57 +37,63 @@ def install_command(call: Call, name: str, shown: bool, undo: bool) -> None:
     if shown and undo:
         raise click.UsageError("--print writes nothing, so it has nothing to undo: give one of them.")
     client = clients.CLIENTS[name]
+    told = not (call.quiet or as_json)
     if undo:
-        _undo(call, client)
-        return
-    entry = clients.entry_for(client, call.settings().db, call.session)
-    if shown:
-        click.echo(clients.printed(client, entry), nl=False)
-        click.echo(f"This goes into {clients.place(client).file}.", err=True)
-        if (hooks := clients.hooks_place(client)) is not None:
-            click.echo(f"Its hooks, which docs/live.md shows, go into {hooks.file}.", err=True)
+        done = _undo(client, told)
     else:
-        _write(call, client, entry)
+        entry = clients.entry_for(client, call.settings().db, call.session)
+        done = _show(client, entry, as_json) if shown else _write(call, client, entry, told)
+    if as_json:
+        print_json({"client": name, **done})
 
 
-def _write(call: Call, client: Client, entry: Entry) -> None:
+def _show(client: Client, entry: Entry, as_json: bool) -> dict[str, object]:
+    file, hooks = clients.place(client).file, clients.hooks_place(client)
+    if not as_json:
+        click.echo(clients.printed(client, entry), nl=False)
+        click.echo(f"This goes into {file}.", err=True)
+        if hooks is not None:
+            click.echo(f"Its hooks, which docs/live.md shows, go into {hooks.file}.", err=True)
+    return {"entry": entry, "file": file, "hooks_file": None if hooks is None else hooks.file}
+
+
+def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, object]:
     done = clients.install(client, clients.place(client), entry)
-    _say(call, f"{done.file} {'has' if done.changed else 'had'} the entry for {client.title}.")
-    if done.copy is not None and done.changed:
-        _say(call, f"The file as it was is kept at {done.copy}.")
-    _write_hooks(call, client)
-    _say(call, f"lcm-mcp install {client.name} --undo takes it back.")
+    _say_written(told, done, f"the entry for {client.title}")
+    # The hooks of a client that has some, so that its sessions are taken in as they are written.
+    hooks = clients.install_hooks(client, clients.hook_for(client, call.settings().db))
+    _say_written(told, hooks, f"the hooks for {client.title}")
+    _say(told, f"lcm-mcp install {client.name} --undo takes it back.")
     tools = started(entry)
-    _say(call, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
-    _say(call, f"Restart {client.title} to use it.")
+    _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
+    _say(told, f"Restart {client.title} to use it.")
+    return {"entry": done, "hooks": hooks, "tools": tools}
 
 
-def _write_hooks(call: Call, client: Client) -> None:
-    """The hooks of a client that has some, so that its sessions are taken in as they are written."""
-    done = clients.install_hooks(client, clients.hook_for(client, call.settings().db))
+def _say_written(told: bool, done: Installed | None, what: str) -> None:
     if done is None:
         return
-    _say(call, f"{done.file} {'has' if done.changed else 'had'} the hooks for {client.title}.")
+    _say(told, f"{done.file} {'has' if done.changed else 'had'} {what}.")
     if done.copy is not None and done.changed:
-        _say(call, f"The file as it was is kept at {done.copy}.")
+        _say(told, f"The file as it was is kept at {done.copy}.")
 
 
-def _undo(call: Call, client: Client) -> None:
-    hooks = clients.undo_hooks(client)
-    if hooks is not None:
-        _say_undone(call, hooks, "the hooks")
+def _undo(client: Client, told: bool) -> dict[str, object]:
+    done, hooks = None, clients.undo_hooks(client)
+    _say_undone(told, hooks, "the hooks")
     try:
         done = clients.undo(client, clients.place(client))
     except InstallRefused:
         if hooks is None:
             raise
-    else:
-        _say_undone(call, done, "the entry")
+    _say_undone(told, done, "the entry")
+    return {"entry": done, "hooks": hooks}
 
 
-def _say_undone(call: Call, done: Installed, what: str) -> None:
-    left = f"no longer has {what}" if done.file.exists() else "held nothing else and was removed"
-    _say(call, f"{done.file} {left}.")
+def _say_undone(told: bool, done: Installed | None, what: str) -> None:
+    if done is not None:
+        left = f"no longer has {what}" if done.file.exists() else "held nothing else and was removed"
+        _say(told, f"{done.file} {left}.")
 
 
 def started(entry: Entry) -> list[str]:
@@ -99,6 +107,6 @@ def started(entry: Entry) -> list[str]:
     return anyio.run(tools_of, str(command), words)
 
 
-def _say(call: Call, sentence: str) -> None:
-    if not call.quiet:
+def _say(told: bool, sentence: str) -> None:
+    if told:
         click.echo(sentence)

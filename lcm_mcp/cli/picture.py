@@ -202,7 +202,9 @@ def _accounts(seen: Observation, timed: bool) -> Iterator[str]:
     if seen.before != seen.after:
         yield f"before: {seen.before.tokens:,} tokens, {_counts(seen.before)}"
     if seen.done is not None and (made := ", ".join(_made(seen.done))):
-        ratio = f"{seen.done.source_tokens:,} → {seen.done.summary_tokens:,} tokens"
+        # Parents are made of summaries: no row's tokens were folded for them.
+        ratio = f"{seen.done.source_tokens:,} → " if seen.done.source_tokens else ""
+        ratio += f"{seen.done.summary_tokens:,} tokens"
         took = f", {seen.done.seconds:g} s" if timed else ""
         yield f"made: {made}, {_levels(seen.done.levels)}; {ratio}{took}"
     if seen.done is not None and seen.done.model_calls:

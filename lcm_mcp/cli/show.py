@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from lcm_mcp.cli.output import role_style, styled, write
-from lcm_mcp.cli.text import clean, count, one_line, shorten, when
+from lcm_mcp.cli.text import as_commands, clean, count, one_line, shorten, when
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -237,4 +237,4 @@ def _show_rest(out: Console, shown: int, total: int | None, noun: str, cursor: s
 
 def _show_notes(out: Console, notes: Iterable[str]) -> None:
     for note in notes:
-        out.print(styled((one_line(note), "dim")))
+        out.print(styled((one_line(as_commands(note)), "dim")))

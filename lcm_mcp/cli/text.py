@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+_TOOL = re.compile(r"(?<!['\w])lcm_(sessions|list|grep|describe|expand|compact|redo|fork|rewind)\b(?!['\w])")
+"""A tool that there is as a command too, where it is no quoted name."""
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 _VISIBLE: dict[int, str] = (
     {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\n\t"}
@@ -31,6 +33,11 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Cleaned, with every run of white space as one space."""
     return " ".join(clean(text.replace("\r", "\n")).split())
+
+
+def as_commands(sentence: str) -> str:
+    """A sentence of the service with commands where it names tools: a reader at a terminal has those."""
+    return _TOOL.sub(r"lcm-mcp \1", sentence)
 
 
 def shorten(text: str, characters: int) -> str:

@@ -7,11 +7,13 @@ not grow with what is stored, makes summaries of what has grown, and ends with 0
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
+from lcm_mcp.cli.output import json_option, print_json
 from lcm_mcp.cli.text import count, one_line
 
 if TYPE_CHECKING:
@@ -22,20 +24,38 @@ if TYPE_CHECKING:
 
 LOOK_S = 2.0
 
+_Say = Callable[[dict[str, object]], None]
+
 
 @click.command("watch")
 @click.argument("clients", nargs=-1, metavar="[CLIENT]...")
+@json_option
 @shared_options
 @pass_call
-def watch_command(call: Call, clients: tuple[str, ...]) -> None:
+def watch_command(call: Call, clients: tuple[str, ...], as_json: bool) -> None:
     """Follow the sessions of clients (claude-code, codex, pi, gemini; default: all) until stopped.
 
-    What was imported before is followed too. New rows are told as they come.
+    What was imported before is followed too. New rows are told as they come; in JSON, a document a line.
     """
-    run_on(call.settings(), lambda service: _watch(service, clients, not call.quiet))
+    say = _say_nothing if call.quiet else print_json if as_json else _say
+    run_on(call.settings(), lambda service: _watch(service, clients, say))
 
 
-async def _watch(service: Service, clients: tuple[str, ...], shown: bool) -> None:
+def _say_nothing(event: dict[str, object]) -> None:
+    del event
+
+
+def _say(event: dict[str, object]) -> None:
+    match event:
+        case {"watching": str(client), "folder": folder}:
+            click.echo(f"watching {client} in {one_line(str(folder))}")
+        case {"session": str(session), "rows_added": int(rows)}:
+            click.echo(f"{one_line(session)}: {count(rows, 'new row')}")
+        case _:
+            raise ValueError(event)
+
+
+async def _watch(service: Service, clients: tuple[str, ...], say: _Say) -> None:
     import anyio
 
     places = await _places(service, clients)
@@ -43,13 +63,13 @@ async def _watch(service: Service, clients: tuple[str, ...], shown: bool) -> Non
         await service.follow_folder(place.folder, "auto", None, service.work.settings.fold_imports)
     async with anyio.create_task_group() as tasks:
         await tasks.start(_until_stopped, tasks.cancel_scope)
-        for place in places if shown else ():
-            click.echo(f"watching {place.client} in {one_line(str(place.folder))}")
+        for place in places:
+            say({"watching": place.client, "folder": str(place.folder)})
         async with service.running():
             while True:
                 for session, rows in (await service.catch_up()).items():
-                    if shown and rows:
-                        click.echo(f"{one_line(session)}: {count(rows, 'new row')}")
+                    if rows:
+                        say({"session": session, "rows_added": rows})
                 await anyio.sleep(LOOK_S)
 
 

@@ -138,7 +138,7 @@ async def keep_up(work: Workplace, path: Path) -> SessionId | None:
     The session that it feeds, None where there is none. Raises ImportRefused where there is no such file.
     """
     place = Path(os.path.abspath(path))
-    if not _can_be_written(place) or facts_at(str(place)) is None:
+    if not followed.can_be_written(place) or facts_at(str(place)) is None:
         raise ImportRefused(str(path), "there is no such file", "Check the path and its permissions.")
     files = await work.store.read(followed.of_path, place)
     if not files:
@@ -369,7 +369,7 @@ def _unknown(db: apsw.Connection, files: Sequence[tuple[Path, Wish]]) -> list[tu
     return [
         (path, wish)
         for path, wish in files
-        if _can_be_written(path) and followed.find(db, path, wish.session) is None
+        if followed.can_be_written(path) and followed.find(db, path, wish.session) is None
     ]
 
 
@@ -379,11 +379,3 @@ def _follow_found(
     followed.follow_folders(db, folders)
     found = [followed.follow(db, path, wish) for path, wish in _unknown(db, files)]
     return [Glance(file.id, str(file.path), 0, *astuple(file.facts)) for file in found]
-
-
-def _can_be_written(path: Path) -> bool:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -123,10 +123,10 @@ def _first(path: Path, view: View) -> Seq | None:
 def format_notes(notes: Notes) -> tuple[str, ...]:
     """What the format could not show as it was, in words."""
     counted = (
-        (notes.labelled_calls, "tool calls without a result in place are shown as labelled text"),
-        (notes.labelled_results, "tool results without their call are shown as labelled text"),
-        (notes.reasoning_left_out, "reasoning parts were left out: this format cannot carry them"),
-        (notes.images_as_metadata, "images are shown as metadata only"),
-        (notes.opaque_left_out, "blocks of other kinds were left out: this format cannot carry them"),
+        (notes.labelled_calls, "tool call", "without a result in place, shown as labelled text"),
+        (notes.labelled_results, "tool result", "without its call, shown as labelled text"),
+        (notes.reasoning_left_out, "reasoning part", "left out: this format cannot carry that"),
+        (notes.images_as_metadata, "image", "shown as metadata only"),
+        (notes.opaque_left_out, "block", "of another kind left out: this format cannot carry that"),
     )
-    return tuple(f"{count} {what}" for count, what in counted if count)
+    return tuple(f"{count} {noun}{'s' * (count > 1)} {what}" for count, noun, what in counted if count)

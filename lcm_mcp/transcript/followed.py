@@ -319,12 +319,22 @@ def folders(db: apsw.Connection) -> list[Folder]:
     ]
 
 
+def can_be_written(path: Path) -> bool:
+    """Whether the store can hold a path: only UTF-8. Any other file is read, but not followed."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def follow_folders(db: apsw.Connection, found: Iterable[Folder]) -> None:
     """Follow folders, or note when they were looked at."""
+    known = [each for each in found if can_be_written(each.path)]
     db.executemany(
         """INSERT INTO followed_folder(path, session, format, fold, mtime) VALUES(?1, ?2, ?3, ?4, ?5)
             ON CONFLICT(path, session) DO UPDATE SET format = ?3, fold = ?4, mtime = ?5""",
-        [(str(each.path), each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in found],
+        [(str(each.path), each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in known],
     )
 
 
