@@ -31,6 +31,7 @@ from lcm_mcp.errors import (
     StoreUnavailable,
 )
 from lcm_mcp.storage import backups, files
+from lcm_mcp.storage.checkpoints import Log
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -55,6 +56,7 @@ class Store:
         self.checksummed: Final = files.is_checksummed(writer)
         """Whether every page of the file carries a checksum that is verified when it is read."""
         self._writer = writer
+        self._log = Log(writer)
         self._writer_lock = threading.Lock()
         self._readers = _Readers()
         self._closed = False
@@ -157,7 +159,13 @@ class Store:
         with self._writer_lock, translated(self.path):
             if self._closed:
                 raise StoreClosed
-            return _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
+            result = _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
+            if self._log.due:
+                try:
+                    self._log.write_back()
+                finally:
+                    self._writer.set_busy_handler(_BusyWait())
+            return result
 
     def _read_now(self, job: Callable[[apsw.Connection], T]) -> T:
         with translated(self.path):
