@@ -42,9 +42,9 @@ def db(store_path: Path) -> Generator[apsw.Connection]:
 
 
 @contextmanager
-def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0) -> Generator[None]:
-    """Where reading ends and the index begins: never for a large `small`, at once for 0; and up to where
-    SQLite sifts."""
+def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0, few: int = 0) -> Generator[None]:
+    """Where reading ends and the index begins: never for a large `small`, at once for 0, or where no more
+    than `few` texts have a trigram; and up to where SQLite sifts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "SMALL_ROWS", small)
         patch.setattr(streams, "SMALL_NODES", small)
@@ -53,6 +53,7 @@ def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0) -> Generat
         patch.setattr(streams, "WORTHWHILE", worthwhile)
         patch.setattr(streams, "SIFTED_ROWS", sifted)
         patch.setattr(streams, "SIFTED_SHARE", 0.01)
+        patch.setattr(index, "FEW_TEXTS", few)
         yield
 
 
@@ -131,8 +132,8 @@ def test_the_index_finds_what_reading_finds_after_any_history(db: apsw.Connectio
             for scope in (whole, one, part):
                 with sizes(small=1_000_000, head=0, worthwhile=1):
                     read = shown(every_hit(db, scope, wanted, 1000))
-                for worthwhile, sifted in ((1, 0), (4, 0), (1, 1000)):
-                    with sizes(small=-1, head=head, worthwhile=worthwhile, sifted=sifted):
+                for worthwhile, sifted, few in ((1, 0, 0), (4, 0, 0), (1, 1000, 0), (1, 0, 2), (4, 0, 1000)):
+                    with sizes(small=-1, head=head, worthwhile=worthwhile, sifted=sifted, few=few):
                         assert shown(every_hit(db, scope, wanted, limit)) == read
 
     law()
@@ -172,6 +173,23 @@ def test_only_what_may_match_is_read(db: apsw.Connection) -> None:
         assert page.rows == streams.HEAD_ROWS + 1
     absent = scan(db, scope, Wanted(literal("neodle", case_sensitive=False)), 10, None, 60)
     assert (absent.found, absent.rows, absent.more) == ((), streams.HEAD_ROWS, False)
+
+
+def test_what_a_look_at_the_index_tells_to_be_rare_is_read_and_nothing_else(db: apsw.Connection) -> None:
+    session = new_session(db)
+    add(db, session, *[draft("user", f"nothing to see in row {n}") for n in range(3000)])
+    add(db, session, draft("user", "a Zwieback"))
+    add(db, session, *[draft("user", f"nothing to see in row {n}") for n in range(1000)])
+    for number in range(200):
+        summarize(db, session, f"summary {number}", "of nothing")
+        add(db, session, draft("user", f"and row {number}"))
+    while index.feed(db):
+        pass
+    scope = Scope({session: path_of(db, session).leaf})
+    for needle, seqs in (("zwieback", [3001]), ("quokka", [])):
+        page = scan(db, scope, Wanted(literal(needle, case_sensitive=False)), 10, None, 60)
+        assert [hit.seq for hit in page.found] == seqs
+        assert (page.rows, page.summaries, page.more) == (len(seqs), 0, False)
 
 
 def test_a_small_part_of_a_large_store_is_sifted_by_sqlite_in_any_case_and_across_odd_characters(

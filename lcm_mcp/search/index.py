@@ -27,6 +27,8 @@ RARE_TEXTS = 1024
 COMMON_SHARE = 256
 FEW_TEXTS = 32
 """Rare trigrams that likely have no more texts than this in common are enough."""
+LOOKS = 2
+"""Trigrams that are looked at before anything is read."""
 _FREQUENT = frozenset(" etaoinsrhldcu")
 """The characters that make up most of what people write; a trigram without them is likely to be rare."""
 _GRAM = 3
@@ -166,14 +168,44 @@ def forget(db: apsw.Connection, texts: Sequence[int]) -> None:
     db.execute("INSERT INTO gram(gram) VALUES('optimize')")
 
 
+def few(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
+    """What to ask for texts that hold all of these pieces, where a look tells that they are few; else None."""
+    _, grams = _asked(db, required)
+    for gram in _likely_rare(grams)[:LOOKS]:
+        if not _is_common(gram) and _texts_of(db, gram, FEW_TEXTS + 1) <= FEW_TEXTS:
+            return Clue(_quoted(gram), "")
+    return None
+
+
 def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
     """What to ask for texts that hold all of these casefolded pieces; None where the index cannot help."""
-    wanted = [piece for piece in required if piece and _is_folded_alike(db, piece)]
+    wanted, grams = _asked(db, required)
     if not wanted:
         return None
-    grams = [piece[at : at + _GRAM] for piece in wanted for at in range(len(piece) - _GRAM + 1)]
     asked = _rare(db, grams) or _spread(grams)
     return Clue(" AND ".join(map(_quoted, asked)), "" if grams else max(wanted, key=len))
+
+
+def _asked(db: apsw.Connection, required: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The pieces that the index can be asked for, and their trigrams."""
+    wanted = [piece for piece in required if piece and _is_folded_alike(db, piece)]
+    return wanted, [piece[at : at + _GRAM] for piece in wanted for at in range(len(piece) - _GRAM + 1)]
+
+
+def _likely_rare(grams: Sequence[str]) -> Sequence[str]:
+    """Some of these trigrams, those first that look as if few texts had them."""
+    return sorted(_spread(grams, 4 * MOST_GRAMS), key=lambda gram: sum(map(_FREQUENT.__contains__, gram)))
+
+
+def _is_common(gram: str) -> bool:
+    """Whether it looks as if most texts had it."""
+    return _FREQUENT.issuperset(gram)
+
+
+def _texts_of(db: apsw.Connection, gram: str, most: int) -> int:
+    """How many texts have a trigram, counted up to `most`."""
+    texts: int = db.execute(_TEXTS_OF, (_quoted(gram), most)).get
+    return texts
 
 
 def _rare(db: apsw.Connection, grams: Sequence[str]) -> Sequence[str]:
@@ -182,12 +214,11 @@ def _rare(db: apsw.Connection, grams: Sequence[str]) -> Sequence[str]:
     MATCH goes through all the texts of each trigram it is asked for, so a rare one answers many times faster
     without the common ones, and leaves hardly more texts to be read.
     """
-    likely = sorted(_spread(grams, 4 * MOST_GRAMS), key=lambda gram: sum(map(_FREQUENT.__contains__, gram)))
     expected = every = float(max(1, indexed_upto(db)))
     most = max(RARE_TEXTS, int(every) // COMMON_SHARE)
     rare: list[str] = []
-    for gram in likely[:MOST_GRAMS]:
-        texts: int = db.execute(_TEXTS_OF, (_quoted(gram), most)).get
+    for gram in _likely_rare(grams)[:MOST_GRAMS]:
+        texts = _texts_of(db, gram, most)
         if texts < most:
             rare.append(gram)
             expected *= texts / every

@@ -1,9 +1,10 @@
 """What may match, in order: rows and summaries of some sessions, read or named by the index.
 
 There is one order, that of the conversation: rows as they were stored, a summary right after the last row
-it covers and at that row's time. A stream is lazy and costs what is taken from it. It begins with reading,
-since a common needle is found at once; where that does not do, the index names the rest; where the index
-names too much, reading goes on. Texts the index does not know yet are always read.
+it covers and at that row's time. A stream is lazy and costs what is taken from it. Where a look at the index
+tells that few texts can match, it names them; else it begins with reading, since a common needle is found at
+once; where that does not do, the index names the rest; where the index names too much, reading goes on. Texts
+the index does not know yet are always read.
 """
 
 from __future__ import annotations
@@ -149,8 +150,13 @@ class Sought:
         self.required = required
 
     @cached_property
+    def few(self) -> Clue | None:
+        """The same, where few texts hold them, for little."""
+        return index.few(self._db, self.required)
+
+    @cached_property
     def clue(self) -> Clue | None:
-        return index.clue(self._db, self.required)
+        return self.few or index.clue(self._db, self.required)
 
 
 def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
@@ -169,9 +175,10 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Itera
     if span.newest_first:
         yield from stream.read_texts(unknown)
     rest = known
-    for candidate in stream.head(known):
-        rest = known.beyond(candidate.position.anchor)
-        yield candidate
+    if sought.few is None:
+        for candidate in stream.head(known):
+            rest = known.beyond(candidate.position.anchor)
+            yield candidate
     yield from stream.look_up(sought.clue, rest)
     if not span.newest_first:
         yield from stream.read_texts(unknown)
@@ -268,9 +275,10 @@ def summaries(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> 
         yield from stream.read(span)
         return
     rest = span
-    for candidate in _first(stream.read(span), HEAD_SUMMARIES):
-        rest = span.beyond(candidate.position.anchor)
-        yield candidate
+    if sought.few is None:
+        for candidate in _first(stream.read(span), HEAD_SUMMARIES):
+            rest = span.beyond(candidate.position.anchor)
+            yield candidate
     yield from stream.look_up(sought.clue, rest)
 
 
