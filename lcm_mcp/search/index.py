@@ -169,7 +169,7 @@ def forget(db: apsw.Connection, texts: Sequence[int]) -> None:
 
 
 def few(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
-    """What to ask for texts that hold all of these pieces, where a look tells that they are few; else None."""
+    """What to ask for texts that hold all of these pieces, where a look tells that they are few."""
     _, grams = _asked(db, required)
     for gram in _likely_rare(grams)[:LOOKS]:
         if not _is_common(gram) and _texts_of(db, gram, FEW_TEXTS + 1) <= FEW_TEXTS:

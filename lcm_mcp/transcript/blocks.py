@@ -36,6 +36,12 @@ MAX_DEPTH = 200
 MAX_SIDE_PIXELS = 65_535
 """A header that claims a longer side is not believed: one such image would outweigh any window."""
 
+LONG_DIGITS = 19
+"""Digits from which on an integer may not fit into 64 bits."""
+_DIGITS = b"0" * LONG_DIGITS
+_DIGITS_ALIKE = bytes(ord("0" if chr(byte) in "0123456789" else " ") for byte in range(256))
+_PIECE_BYTES = 1 << 20
+
 Block = dict[str, Json]
 
 _DATA_URL = re.compile(r"data:([^,;]*)(?:;[^,;]*)*;base64,", re.ASCII | re.IGNORECASE)
@@ -140,23 +146,26 @@ def part_to_json(part: Part) -> Block:
 
 def too_deep(value: Json) -> bool:
     """Whether containers nest more than MAX_DEPTH deep. Goes level by level, so never recurses."""
-    level = [value]
+    level = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
-        members = [member for container in level for member in _members(container)]
-        level = [member for member in members if isinstance(member, (dict, list))]
+        level = [
+            member
+            for container in level
+            for member in (container.values() if isinstance(container, dict) else container)
+            if isinstance(member, (dict, list))
+        ]
         if not level:
             return False
     return True
 
 
-def _members(value: Json) -> list[Json]:
-    match value:
-        case dict():
-            return list(value.values())
-        case list():
-            return value
-        case _:
-            return []
+def has_long_integer(data: bytes) -> bool:
+    """Whether so many digits follow each other in JSON bytes that orjson would make a float of them.
+
+    An expression would look at each byte for itself, which costs many times the parsing.
+    """
+    pieces = (data[at : at + _PIECE_BYTES + LONG_DIGITS - 1] for at in range(0, len(data), _PIECE_BYTES))
+    return any(_DIGITS in piece.translate(_DIGITS_ALIKE) for piece in pieces)
 
 
 def _result_part(block: Json) -> ResultPart:

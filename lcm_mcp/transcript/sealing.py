@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import assert_never, cast
@@ -19,7 +18,7 @@ from typing import assert_never, cast
 import orjson
 
 from lcm_mcp.tokens import Size, image_tokens, utf8_length
-from lcm_mcp.transcript.blocks import parse_part, part_to_json
+from lcm_mcp.transcript.blocks import has_long_integer, parse_part, part_to_json
 from lcm_mcp.transcript.model import (
     Draft,
     Image,
@@ -42,7 +41,6 @@ _PLACE = "\x00"
 """The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
 _RESULT = {False: "[result]", True: "[failed result]"}
 _WHOLE, _SLICED = b"W", b"S"
-_LONG_NUMBER = re.compile(rb"\d{19}")
 
 
 def content_digest(role: Role, blocks: Json) -> bytes:
@@ -61,20 +59,25 @@ def seal(draft: Draft) -> Sealed:
     blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in draft.parts]
     text = derive_text(draft.parts)
     return Sealed(
-        draft=replace(
-            draft,
-            entry_id=_readable(draft.entry_id),
-            message_id=_readable(draft.message_id),
-            parent=_readable(draft.parent),
-            prompt_under=_readable(draft.prompt_under),
-            outcome_of=_readable(draft.outcome_of),
-        ),
+        draft=_with_readable_names(draft),
         text=text,
         payload=None if _is_complete(draft.parts, text) else pack(blocks, text),
         images=tuple(_images(draft.parts)),
         size=weigh(draft.parts),
         digest=content_digest(draft.role, blocks),
     )
+
+
+def _with_readable_names(draft: Draft) -> Draft:
+    names: dict[str, str | None] = {
+        "entry_id": draft.entry_id,
+        "message_id": draft.message_id,
+        "parent": draft.parent,
+        "prompt_under": draft.prompt_under,
+        "outcome_of": draft.outcome_of,
+    }
+    fit = {key: None if name is None else readable(name) for key, name in names.items()}
+    return draft if fit == names else replace(draft, **fit)
 
 
 def lightened(sealed: Sealed) -> Sealed:
@@ -160,7 +163,7 @@ def encode(value: Json) -> bytes:
 
 def decode(data: bytes) -> Json:
     """The value that encode wrote."""
-    if _LONG_NUMBER.search(data) is None:  # orjson would make a float of it
+    if not has_long_integer(data):
         try:
             return cast("Json", orjson.loads(data))
         except ValueError:
@@ -286,10 +289,6 @@ def readable(text: str) -> str:
     return text
 
 
-def _readable(name: str | None) -> str | None:
-    return None if name is None else readable(name)
-
-
 def _weigh(part: Part) -> Size:
     match part:
         case Text(text):
@@ -345,7 +344,7 @@ def _without_bytes(part: Part) -> Part:
     match part:
         case Image():
             return replace(part, data=None)
-        case ToolResult(content=content):
+        case ToolResult(content=content) if any(isinstance(c, Image) for c in content):
             return replace(
                 part,
                 content=tuple(replace(c, data=None) if isinstance(c, Image) else c for c in content),

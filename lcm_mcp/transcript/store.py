@@ -144,21 +144,23 @@ def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: Head, entry
         ),
     )
     _insert_calls(db, session, seq, paired)
-    db.executemany(
-        "INSERT INTO answer(session, id, call_seq, call_n, seq) VALUES(?, ?, ?, ?, ?)",
-        [(session, call.id, call.seq, call.n, seq) for call in answered],
-    )
+    for call in answered:
+        db.execute(
+            "INSERT INTO answer(session, id, call_seq, call_n, seq) VALUES(?, ?, ?, ?, ?)",
+            (session, call.id, call.seq, call.n, seq),
+        )
     if not draft.active:
         return head
     return Head(seq, unit, round_, message_id, total)
 
 
 def _insert_calls(db: apsw.Connection, session: SessionId, seq: Seq, parts: Iterable[Part]) -> None:
-    calls = [part for part in parts if isinstance(part, ToolCall)]
-    db.executemany(
-        "INSERT INTO call(session, id, seq, n) VALUES(?, ?, ?, ?)",
-        [(session, bindable(call.call_id), seq, n) for n, call in enumerate(calls)],
-    )
+    calls = (part for part in parts if isinstance(part, ToolCall))
+    for n, call in enumerate(calls):
+        db.execute(
+            "INSERT INTO call(session, id, seq, n) VALUES(?, ?, ?, ?)",
+            (session, bindable(call.call_id), seq, n),
+        )
 
 
 def _insert_text(db: apsw.Connection, entry: Sealed) -> TextId:
@@ -171,15 +173,13 @@ def _insert_text(db: apsw.Connection, entry: Sealed) -> TextId:
 
 
 def _insert_images(db: apsw.Connection, images: Iterable[Image]) -> None:
-    db.executemany(
-        """INSERT INTO image(sha256, media_type, width, height, data) VALUES(?, ?, ?, ?, ?)
-            ON CONFLICT(sha256) DO NOTHING""",
-        [
-            (image.sha256, image.media_type, image.width, image.height, image.data)
-            for image in images
-            if image.data is not None
-        ],
-    )
+    for image in images:
+        if image.data is not None:
+            db.execute(
+                """INSERT INTO image(sha256, media_type, width, height, data) VALUES(?, ?, ?, ?, ?)
+                    ON CONFLICT(sha256) DO NOTHING""",
+                (image.sha256, image.media_type, image.width, image.height, image.data),
+            )
 
 
 def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Sealed) -> None:

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 import orjson
 
-from lcm_mcp.transcript.blocks import MAX_DEPTH, too_deep
+from lcm_mcp.transcript.blocks import MAX_DEPTH, has_long_integer, too_deep
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.model import Json
 
@@ -28,8 +28,6 @@ _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x0b\x0c\x00"
 _JSON_BLANK = b" \t\r\n"
 _EDGE_BYTES = 64
-# orjson turns integers beyond 64 bits into floats without a word; such lines take the slow way.
-_LONG_INTEGER = re.compile(rb"[0-9]{19}")
 _BETWEEN = re.compile(r"[\s\x00]*")
 _ESCAPED_BYTES = re.compile("[\udc80-\udcff]")
 # Not strict: raw control characters inside strings are wrong but lose nothing.
@@ -172,7 +170,7 @@ def _objects(line: _Line) -> Iterator[Object | BadLine]:
     content = line.take()
     if not content:
         return
-    if _LONG_INTEGER.search(content) is None:
+    if not has_long_integer(content):  # others take the slow way
         try:
             value = cast("Json", orjson.loads(content))
         except orjson.JSONDecodeError:
