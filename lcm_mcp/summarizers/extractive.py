@@ -220,29 +220,35 @@ class _Deal:
     root: str
     kept: list[int] = field(default_factory=list[int])
     spent: Counter[str] = field(default_factory=Counter[str])
+    total: int = 0
     heads: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    lines: dict[int, int] = field(default_factory=dict[int, int])
+    """How long the facts' lines are: most are asked for in each round."""
 
     def takes(self, index: int, fact: Fact, share: float) -> bool:
         """Take a fact if page and share have room for it; a section's first may overdraw its share."""
         title = fact.section.title
         folder = split_path(fact.text)[0] if fact.section.listed and fact.section != NAMES else ""
-        price = self._price(fact, folder)
+        price = self._price(index, fact, folder)
         before = self.spent[title]
         first = not before and share >= FIRST_LINE_BYTES
-        if self.kept and ((not first and before + price > share) or self.spent.total() + price > self.room):
+        if self.kept and ((not first and before + price > share) or self.total + price > self.room):
             return False
         self.kept.append(index)
         self.spent[title] += price
+        self.total += price
         self.heads.add((title, folder))
         if self.root and folder.startswith(self.root):
             self.heads.add(ROOTED)
         return True
 
-    def _price(self, fact: Fact, folder: str) -> int:
+    def _price(self, index: int, fact: Fact, folder: str) -> int:
         title = fact.section.title
         heading = 0 if self.spent[title] else len(title) + 2
         if not fact.section.listed:
-            return heading + utf8_length(line(fact, self.width)) + 1
+            if index not in self.lines:
+                self.lines[index] = utf8_length(line(fact, self.width)) + 1
+            return heading + self.lines[index]
         entry = heading + utf8_length(fact.text) + len(fact.ref) + 3
         if (title, folder) in self.heads:
             return entry - utf8_length(folder)
