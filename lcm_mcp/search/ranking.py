@@ -125,9 +125,12 @@ def _apart(lines: Sequence[Line], wanted: Sequence[int], scores: Sequence[float]
     queue = [(-scores[place], -lines[place].last, place) for place in wanted]
     heapq.heapify(queue)
     order: list[int] = []
+    looked: dict[int, tuple[int, int]] = {}  # how many of the order were compared with it, and are close
     while queue and len(order) < MOST_APART:
         score, last, place = heapq.heappop(queue)
-        close = sum(_is_close(lines[place], lines[other]) for other in order)
+        upto, close = looked.get(place, (0, 0))
+        close += sum(_is_close(lines[place], lines[other]) for other in order[upto:])
+        looked[place] = len(order), close
         now = -scores[place] * AGAIN**close
         if now > score:
             heapq.heappush(queue, (now, last, place))

@@ -50,7 +50,7 @@ _BEYOND: Final = 2**62
 
 _OF_TEXTS = """SELECT row.text, row.session, row.seq, row.role, row.results, row.at
     FROM json_each(?) AS asked CROSS JOIN row ON row.text = asked.value"""
-_OF_SCOPE = "SELECT text FROM row WHERE session IN (SELECT value FROM json_each(?))"
+_OF_SCOPE = "SELECT json_group_array(text) FROM row WHERE session IN (SELECT value FROM json_each(?))"
 _TAIL = """SELECT id, substr(body, 1, ?), EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id)
     FROM text WHERE id > ? AND id <= ? ORDER BY id DESC"""
 _NODES_OF = """SELECT DISTINCT tier.session, tier.node
@@ -138,8 +138,8 @@ def _texts_of(db: apsw.Connection, scope: Scope, rows: int, newest: int) -> froz
     """The texts of a scope's sessions; None where they are too many, or a large part of the store's."""
     if rows > min(SCOPE_TEXTS, newest // 2):
         return None
-    found: Iterable[tuple[int]] = db.execute(_OF_SCOPE, (json.dumps(list(scope.sessions)),))
-    return frozenset(text for (text,) in found)
+    found: str = db.execute(_OF_SCOPE, (json.dumps(list(scope.sessions)),)).get
+    return frozenset(json.loads(found))
 
 
 @dataclass(slots=True)
@@ -246,25 +246,25 @@ def _kept(
     rows = {number: weigh(bits) for number, bits in held.held.items() if number < SUMMARIES}
     order = heapq.nlargest(MOST_TEXTS, rows, key=lambda number: (rows[number], number))
     places: list[Place] = []
-    seen: dict[tuple[int, int], int] = {}
+    seen: dict[int, dict[int, int]] = {session: {} for session in scope.sessions}
     asked = 0
     while asked < len(order) and len(places) < KEPT_ROWS:
         for place in _places(db, order[asked : asked + AT_ONCE]):
             if place.session in scope.sessions and _holds(scope, place.seq):
-                seen[place.session, place.seq] = held.held[place.text]
+                seen[place.session][place.seq] = held.held[place.text]
                 if keeps(place):
                     places.append(place)
         asked += AT_ONCE
     kept = {
-        place: rows[place.text] + CONTEXT * weigh(_around(seen, place.session, place.seq)) for place in places
+        place: rows[place.text] + CONTEXT * weigh(_around(seen[place.session], place.seq)) for place in places
     }
     return kept, asked >= len(rows)
 
 
-def _around(seen: Mapping[tuple[int, int], int], session: int, seq: int) -> int:
+def _around(seen: Mapping[int, int], seq: int) -> int:
     bits = 0
     for near in range(seq - AROUND, seq + AROUND + 1):
-        bits |= seen.get((session, near), 0)
+        bits |= seen.get(near, 0)
     return bits
 
 

@@ -101,6 +101,9 @@ class Path:
         self._known: list[Segment] = []
 
     def __contains__(self, seq: Seq) -> bool:
+        for known in self._known:  # asked row by row: nearly always the newest segment tells
+            if known.low <= seq:
+                return seq <= known.high
         return any(segment.low <= seq <= segment.high for segment in self.segments(down_to=seq))
 
     def segments(self, *, down_to: Seq = FIRST) -> Iterator[Segment]:
