@@ -6,8 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash conformance bench bench-context bench-recall bench-peers bundle lint format readme reference clean
-.PHONY: demo test browser crash conformance bench bench-context bench-recall load bundle lint format readme reference clean
+.PHONY: demo test browser crash load conformance bundle lint format readme reference clean
+.PHONY: bench bench-context bench-recall bench-peers
 
 demo: $(VENV)/.installed
 	@$(BIN)/lcm-mcp demo
@@ -46,13 +46,12 @@ bench-recall: $(VENV)/.installed
 bench-peers: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.peers --json peers.json
 
-# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules, and
-# uv and the bundle's own check try them, where those can be had.
 # Fifty-four clients on one file for ten minutes; it fails where a call does, or a row is lost.
 load: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.load --json load.json
 
-# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules.
+# The wheel, a bundle for Claude Desktop and the MCP registry's server.json, in dist/; tests hold their rules, and
+# uv and the bundle's own check try them, where those can be had.
 bundle: $(VENV)/.installed-dev
 	$(BIN)/python -m release.bundle
 	$(BIN)/python -m pytest tests/test_bundle.py
