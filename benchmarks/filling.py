@@ -24,7 +24,7 @@ from lcm_mcp.settings import LcmSettings, Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.model import Answer, Request
 from lcm_mcp.tokens import BYTES_PER_TOKEN
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import appending, sessions
 from lcm_mcp.transcript.model import Draft, Sealed, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.sealing import seal
 
@@ -79,7 +79,7 @@ async def cut(service: Service, strategy: Literal["rolling", "lcm"], window_toke
 def append(db: apsw.Connection, session: SessionId, rows: Sequence[Sealed]) -> None:
     found = sessions.find_by_id(db, session)
     assert found is not None
-    store.append(db, found, rows, 0)
+    appending.append(db, found, rows, 0)
 
 
 def _create(db: apsw.Connection) -> SessionId:

@@ -26,11 +26,11 @@ from lcm_mcp.service import Service
 from lcm_mcp.settings import LcmSettings, Settings
 from lcm_mcp.storage import schema
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.appending import Appended, append
 from lcm_mcp.transcript.model import Draft, Part, Role, Text
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.sealing import seal
-from lcm_mcp.transcript.store import Appended
 
 BACKENDS = ("asyncio", "trio") if find_spec("trio") else ("asyncio",)
 NOW = 1_700_000_000_000
@@ -105,7 +105,7 @@ def add(db: apsw.Connection, session: SessionId, *drafts: Draft) -> Appended:
     with db:
         found = sessions.find_by_id(db, session)
         assert found is not None
-        return store.append(db, found, [seal(each) for each in drafts], NOW)
+        return append(db, found, [seal(each) for each in drafts], NOW)
     raise AssertionError
 
 

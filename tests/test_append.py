@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 from pathlib import Path
 
 import apsw
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from stores import active_rows, add, database, draft, new_session
 from wire_rows import PICTURE, call, result
 
-from lcm_mcp.ids import Seq
+from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.transcript import store
-from lcm_mcp.transcript.model import Draft, Image
+from lcm_mcp.transcript.model import ROLES, Draft, Image
 from lcm_mcp.transcript.path import Segment
 
 
@@ -96,3 +99,68 @@ def test_an_image_is_stored_once_whoever_shows_it(db: apsw.Connection) -> None:
     for images, data in ((False, None), (True, PICTURE.data)):
         (row,) = store.read_rows(db, session, first, images=images)
         assert [part.data for part in row.parts if isinstance(part, Image)] == [data]
+
+
+def test_results_whose_ids_are_stored_as_one_each_answer_a_call_of_their_own(db: apsw.Connection) -> None:
+    """SQLite holds no lone surrogate, so these ids differ no longer once they are stored."""
+    session = new_session(db)
+    add(db, session, draft("assistant", call("a\ud800"), call("a\ud801")))
+    add(db, session, draft("user", result("a\ud800", "one"), result("a\ud801", "two")))
+    again = new_session(db)
+    add(db, again, draft("assistant", call("a\ud800")))
+    add(db, again, draft("user", result("a\ud800", "one"), result("a\ud801", "an orphan")))
+    answers = "SELECT session, call_seq, call_n, seq FROM answer ORDER BY session, call_n"
+    assert list(db.execute(answers)) == [(session, 1, 0, 2), (session, 1, 1, 2), (again, 1, 0, 2)]
+
+
+# --- rows that wait together
+
+_NAMES = st.sampled_from([f"r{n}" for n in range(8)])
+_IDS = st.sampled_from(["c1", "c2", "c\ud800"])
+
+
+@st.composite
+def _drafts(draw: st.DrawFn) -> Draft:
+    parts = st.one_of(
+        st.sampled_from(["", "said", "x" * 70]),
+        st.builds(call, _IDS),
+        st.builds(result, _IDS, st.just("y" * 90)),
+        st.just(PICTURE),
+    )
+    made = draft(
+        draw(st.sampled_from(ROLES)),
+        *draw(st.lists(parts, min_size=1, max_size=3)),
+        id=draw(st.one_of(st.none(), _NAMES)),
+        message_id=draw(st.sampled_from([None, None, "m1", "m2"])),
+        active=draw(st.sampled_from([True, True, True, False])),
+    )
+    links = {"parent": st.one_of(_NAMES, st.just("e0")), "prompt_under": _NAMES, "pin": st.just(True)}
+    link = draw(st.sampled_from([None, None, *links]))
+    return made if link is None else replace(made, **{link: draw(links[link]), "branch": draw(st.booleans())})
+
+
+def _stored(db: apsw.Connection, session: SessionId) -> list[list[tuple[object, ...]]]:
+    """All that a session has in its tables, but for the numbers of the session and of its texts."""
+    row = """SELECT row.seq, prev, unit, round, row.role, entry_id, message_id, row.at, results, row.digest,
+        bytes, fixed, cum_bytes, cum_inputs, cum_fixed, text.body, payload.parts
+        FROM row JOIN text ON text.id = row.text LEFT JOIN payload ON payload.text = row.text
+        WHERE session = ?"""
+    beside = (
+        "SELECT id, seq, n FROM call WHERE session = ?",
+        "SELECT id, call_seq, call_n, seq FROM answer WHERE session = ?",
+        "SELECT seq, digest, content FROM variant WHERE session = ?",
+        "SELECT seq FROM pin WHERE session = ?",
+        "SELECT leaf, next_seq, active_at FROM session WHERE id = ?",
+    )
+    return [list(db.execute(query, (session,))) for query in (row, *beside)]
+
+
+@given(history=st.lists(_drafts(), max_size=25))
+def test_entries_that_come_together_are_stored_as_if_they_came_one_by_one(history: list[Draft]) -> None:
+    with database(Path(":memory:")) as db:
+        together, singly = new_session(db), new_session(db)
+        done = add(db, together, *history)
+        steps = [add(db, singly, each) for each in history]
+        assert _stored(db, together) == _stored(db, singly)
+        assert done.refs == tuple(ref for step in steps for ref in step.refs)
+        assert done.lost == tuple(n for n, step in enumerate(steps) if step.lost)

@@ -82,7 +82,7 @@ async def test_a_fork_of_claude_code_does_too_wherever_a_batch_ends(
 ) -> None:
     from lcm_mcp.service import intake
 
-    monkeypatch.setattr(intake, "BATCH_EVENTS", 2)
+    monkeypatch.setattr(intake, "WHOLE", intake.Most(2, intake.WHOLE.bytes))
     main = claude(tmp_path / "main.jsonl", "main", "one", "1", "two", "2")
     fork = claude(tmp_path / "fork.jsonl", "fork", "one", "1", "two", "other", forked=3)
     async with serving(tmp_path / "lcm.sqlite") as service:

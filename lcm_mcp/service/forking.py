@@ -19,6 +19,7 @@ from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace, wanted_session
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import placing, sessions, store
+from lcm_mcp.transcript.appending import append
 from lcm_mcp.transcript.copying import copy_rows
 from lcm_mcp.transcript.model import BEGINNING, Draft, Text
 from lcm_mcp.transcript.path import Path, common
@@ -82,7 +83,7 @@ def _fork(
         return _told(db, source, found, created=False)
     made = _make(db, source, name, checkpoint)
     if marker:
-        store.append(db, made, [seal(_marker(source, made, checkpoint))], now_ms())
+        append(db, made, [seal(_marker(source, made, checkpoint))], now_ms())
     return _told(db, source, made, created=True)
 
 

@@ -21,6 +21,7 @@ from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.opening import NO_ROW, note_replay, open_session
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.transcript import followed, placing, sessions, store
+from lcm_mcp.transcript.appending import append
 from lcm_mcp.transcript.files import LARGE_CHARACTERS
 from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
 from lcm_mcp.transcript.importers import (
@@ -28,6 +29,7 @@ from lcm_mcp.transcript.importers import (
     Entry,
     Event,
     Mark,
+    Other,
     Resume,
     SessionFound,
     TakenBack,
@@ -44,9 +46,19 @@ from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import lightened, readable, seal
 from lcm_mcp.transcript.sessions import Session
 
-BATCH_EVENTS = 200
-BATCH_BYTES = 1024 * 1024
-"""Entries read, sealed and committed together, at most so many or of so much text; one fsync each."""
+
+@dataclass(frozen=True, slots=True)
+class Most:
+    """What is read, sealed and committed together: at most so many events, or so many bytes of text."""
+
+    events: int
+    bytes: int
+
+
+SHORTLY = Most(200, 1024 * 1024)
+"""While a read waits, for little time."""
+WHOLE = Most(1_000, 2 * 1024 * 1024)
+"""Of a file that is read whole: fewer commits, each of which writes the same pages of indexes again."""
 NO_LIMIT = 2**62
 
 Found = Literal["grown", "again", "anew"]
@@ -117,6 +129,7 @@ class Intake:
     after: Iterator[Event | Mark] | None = field(default_factory=lambda: iter(()))
     record: Followed | None = None
     alone: bool = False
+    most: Most = SHORTLY
     large_chars: int = LARGE_CHARACTERS
     masking: Masking | None = None
     renamed: dict[str, str] = field(default_factory=dict[str, str])
@@ -144,7 +157,7 @@ class Intake:
         size = 0
         try:
             for event in self.events:
-                full = len(items) >= BATCH_EVENTS or size >= BATCH_BYTES
+                full = len(items) >= self.most.events or size >= self.most.bytes
                 if isinstance(event, Mark):
                     self.mark = event
                     if full:
@@ -197,9 +210,12 @@ def whole_file(path: Path, name: str, key: str | None, record: Followed | None) 
     if record is None:
         lines, events = EndedLines(file, Prefix(), NO_LIMIT), FORMATS[name].read(path, key)
         tally = Tally(str(path), name)
-        return Intake(tally, name, file, events, lines, _facts(file), FROM_START, after=None, alone=True)
+        return Intake(
+            tally, name, file, events, lines, _facts(file), FROM_START, after=None, alone=True, most=WHOLE
+        )
     made = _intake(file, path, name, key, Prefix(), FROM_START, NO_LIMIT)
-    made.record, made.alone, made.after = record, True, _unended(made, path, key)
+    made.record, made.alone, made.most = record, True, WHOLE
+    made.after = _unended(made, path, key)
     return made
 
 
@@ -252,21 +268,32 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
     run: list[Sealed] = []
     key = ""
     for event, entry in [*batch.items, (None, None)]:
-        if run and (entry is None or not isinstance(event, Entry) or event.session_key != key):
+        if isinstance(event, (Other, Trouble)):
+            continue
+        if run and (not isinstance(event, Entry) or event.session_key != key):
             _store_run(db, intake.fed[key], run, intake.large_chars)
             run = []
-        if isinstance(event, SessionFound):
-            _open(db, intake, event)
-        elif isinstance(event, Tip):
-            _end_at(db, intake.fed[event.session_key].session.id, event.entry_id)
-        elif isinstance(event, TakenBack):
-            _take_back(db, intake, event)
-        elif isinstance(event, Entry) and entry is not None:
+        if isinstance(event, Entry) and entry is not None:
             key = event.session_key
             run.append(_identified(db, intake, event, entry))
+        elif event is not None:
+            _heed(db, intake, event)
     for fed in intake.fed.values():
         fed.replayed = note_replay(db, fed.session.id, fed.replayed)
     return _advanced(db, intake, batch.cursor)
+
+
+def _heed(db: apsw.Connection, intake: Intake, event: Event) -> None:
+    """Do what an event says that is no entry."""
+    match event:
+        case SessionFound():
+            _open(db, intake, event)
+        case Tip():
+            _end_at(db, intake.fed[event.session_key].session.id, event.entry_id)
+        case TakenBack():
+            _take_back(db, intake, event)
+        case _:
+            pass
 
 
 def _end_at(db: apsw.Connection, session: SessionId, entry_id: str) -> None:
@@ -329,7 +356,7 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
 def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed], large_chars: int) -> None:
     session = sessions.find_by_id(db, fed.session.id)
     assert session is not None
-    done = store.append(db, session, entries, now_ms(), large_chars)
+    done = append(db, session, entries, now_ms(), large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added
     fed.duplicates += len(done.duplicates)

@@ -13,10 +13,10 @@ from lcm_mcp.errors import MalformedEntry
 from lcm_mcp.ids import Seq
 from lcm_mcp.service.workplace import named_session
 from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.appending import Appended
 from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.path import common
 from lcm_mcp.transcript.sessions import Session
-from lcm_mcp.transcript.store import Appended
 
 
 def link_outcomes(db: apsw.Connection, session: Session, entries: Sequence[Sealed], done: Appended) -> None:

@@ -22,14 +22,14 @@ from lcm_mcp.service.linking import branch_notes, link_outcomes
 from lcm_mcp.service.requests import Usage
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.transcript import placing, sessions, store
+from lcm_mcp.transcript import appending, placing, sessions
+from lcm_mcp.transcript.appending import Appended
 from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
-from lcm_mcp.transcript.store import Appended
 
 MAX_ENTRIES = 5000
 NOT_MEASURED = (
@@ -130,7 +130,7 @@ def _append(
             readable(title) if title is not None else _title(entries),
             None if project is None else readable(project),
         )
-    done = store.append(db, session, entries, now, work.settings.large_file_chars)
+    done = appending.append(db, session, entries, now, work.settings.large_file_chars)
     # A refusal from here on undoes the whole transaction.
     if done.added:
         _check(db, session, guard, done)

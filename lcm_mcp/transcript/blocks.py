@@ -36,15 +36,13 @@ MAX_DEPTH = 200
 MAX_SIDE_PIXELS = 65_535
 """A header that claims a longer side is not believed: one such image would outweigh any window."""
 
-LONG_DIGITS = 19
-"""Digits from which on an integer may not fit into 64 bits."""
-_DIGITS = b"0" * LONG_DIGITS
-_DIGITS_ALIKE = bytes(ord("0" if chr(byte) in "0123456789" else " ") for byte in range(256))
-_PIECE_BYTES = 1 << 20
-
 Block = dict[str, Json]
 
 _DATA_URL = re.compile(r"data:([^,;]*)(?:;[^,;]*)*;base64,", re.ASCII | re.IGNORECASE)
+_LONG_NUMBER = re.compile(rb"[0-9]{19}")
+_LONG_ZERO = b"0" * 19
+_DIGITS_AS_ZERO = bytes(ord("0") if ord("0") <= byte <= ord("9") else 0 for byte in range(256))
+_USUAL_BYTES = 1024 * 1024
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -159,13 +157,12 @@ def too_deep(value: Json) -> bool:
     return True
 
 
-def has_long_integer(data: bytes) -> bool:
-    """Whether so many digits follow each other in JSON bytes that orjson would make a float of them.
-
-    An expression would look at each byte for itself, which costs many times the parsing.
-    """
-    pieces = (data[at : at + _PIECE_BYTES + LONG_DIGITS - 1] for at in range(0, len(data), _PIECE_BYTES))
-    return any(_DIGITS in piece.translate(_DIGITS_ALIKE) for piece in pieces)
+def has_long_number(content: bytes) -> bool:
+    """Whether there are 19 digits together, as in an integer of more than 64 bits: orjson would make a float of
+    that without a word."""
+    if len(content) > _USUAL_BYTES:
+        return _LONG_NUMBER.search(content) is not None
+    return _LONG_ZERO in content.translate(_DIGITS_AS_ZERO)  # many times faster, but it copies
 
 
 def _result_part(block: Json) -> ResultPart:

@@ -7,7 +7,7 @@ no branches, whichever of them they name. Nothing is inserted here; what is aske
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import apsw
@@ -15,7 +15,7 @@ import apsw
 from lcm_mcp.errors import MalformedAddress
 from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript.model import BEGINNING, Draft, Part, Sealed, ToolResult
+from lcm_mcp.transcript.model import BEGINNING, Draft, Sealed, ToolResult
 from lcm_mcp.transcript.path import Path
 
 
@@ -51,7 +51,7 @@ def head_at(db: apsw.Connection, session: SessionId, leaf: Seq) -> Head:
             (session, leaf),
         )
     )
-    message_id = _message_id(db, session, round_)
+    message_id = message_id_of(db, session, round_)
     return Head(leaf, unit, round_, message_id, Size(cum_bytes, cum_inputs, cum_fixed))
 
 
@@ -134,21 +134,23 @@ def _for_prompt(db: apsw.Connection, session: SessionId, head: Head, under: str)
 
 
 def place(
-    db: apsw.Connection, session: SessionId, seq: Seq, head: Head, entry: Sealed, answered: Iterable[Call]
+    seq: Seq,
+    head: Head,
+    entry: Sealed,
+    answered: Sequence[Call],
+    message_id_at: Callable[[Seq], str | None],
 ) -> tuple[Seq, Seq, str | None]:
     """The unit and round of a new row, and the message_id of the row that opens that round."""
     draft = entry.draft
-    calls = list(answered)
     has_result = any(isinstance(part, ToolResult) for part in draft.parts)
     if head.leaf == 0 or (draft.role == "user" and not has_result and draft.active):
         return seq, seq, draft.message_id
-    unit = min([head.unit, *(call.unit for call in calls)])
+    unit = min([head.unit, *(call.unit for call in answered)]) if answered else head.unit
     same_message = draft.message_id is not None and draft.message_id == head.message_id
     if draft.role == "assistant" and not has_result and not same_message:
         return unit, seq, draft.message_id
-    round_ = min([head.round, *(call.round for call in calls)])
-    message_id = head.message_id if round_ == head.round else _message_id(db, session, round_)
-    return unit, round_, message_id
+    round_ = min([head.round, *(call.round for call in answered)]) if answered else head.round
+    return unit, round_, head.message_id if round_ == head.round else message_id_at(round_)
 
 
 _CALLS = """SELECT call.seq, call.n, row.unit, row.round
@@ -157,26 +159,24 @@ _CALLS = """SELECT call.seq, call.n, row.unit, row.round
 _ANSWERS = "SELECT seq FROM answer WHERE session = ? AND id = ? AND call_seq = ? AND call_n = ?"
 
 
-def answered_calls(db: apsw.Connection, session: SessionId, leaf: Seq, parts: Iterable[Part]) -> list[Call]:
-    """The calls that a row's results answer: for each id the nearest unanswered ones on the path to `leaf`.
+def answered_calls(
+    db: apsw.Connection, session: SessionId, leaf: Seq, wanted: Mapping[str, int]
+) -> list[Call]:
+    """The calls that so many results of each (bindable) id answer: the nearest unanswered ones on the path to
+    `leaf`.
 
     A call counts as unanswered where all its answers are on other branches.
     """
-    wanted: dict[str, int] = {}
-    for part in parts:
-        if isinstance(part, ToolResult):
-            wanted[part.call_id] = wanted.get(part.call_id, 0) + 1
     path = Path(db, session, leaf)
     return [call for call_id, times in wanted.items() for call in _open(db, session, path, call_id, times)]
 
 
 def _open(db: apsw.Connection, session: SessionId, path: Path, call_id: str, times: int) -> list[Call]:
     found: list[Call] = []
-    bound = bindable(call_id)
-    for seq, n, unit, round_ in db.execute(_CALLS, (session, bound)):
-        answers = db.execute(_ANSWERS, (session, bound, seq, n))
+    for seq, n, unit, round_ in db.execute(_CALLS, (session, call_id)):
+        answers = db.execute(_ANSWERS, (session, call_id, seq, n))
         if seq in path and not any(answer in path for (answer,) in answers):
-            found.append(Call(bound, Seq(seq), n, Seq(unit), Seq(round_)))
+            found.append(Call(call_id, Seq(seq), n, Seq(unit), Seq(round_)))
             if len(found) == times:
                 break
     return found
@@ -187,7 +187,8 @@ def bindable(call_id: str) -> str:
     return call_id.encode("utf-8", "replace").decode("utf-8")
 
 
-def _message_id(db: apsw.Connection, session: SessionId, seq: Seq) -> str | None:
+def message_id_of(db: apsw.Connection, session: SessionId, seq: Seq) -> str | None:
+    """A stored row's own."""
     found: str | None = db.execute(
         "SELECT message_id FROM row WHERE session = ? AND seq = ?", (session, seq)
     ).get

@@ -18,7 +18,7 @@ from typing import assert_never, cast
 import orjson
 
 from lcm_mcp.tokens import Size, image_tokens, utf8_length
-from lcm_mcp.transcript.blocks import has_long_integer, parse_part, part_to_json
+from lcm_mcp.transcript.blocks import has_long_number, parse_part, part_to_json
 from lcm_mcp.transcript.model import (
     Draft,
     Image,
@@ -45,7 +45,14 @@ _WHOLE, _SLICED = b"W", b"S"
 
 def content_digest(role: Role, blocks: Json) -> bytes:
     """What tells one content from another: 16 bytes over role and parts, images by their own digest."""
-    return hashlib.blake2b(encode([role, blocks]), digest_size=16).digest()
+    return _digest(role, encode(blocks))
+
+
+def _digest(role: Role, encoded: bytes) -> bytes:
+    digest = hashlib.blake2b(b'["%s",' % role.encode(), digest_size=16)
+    digest.update(encoded)
+    digest.update(b"]")
+    return digest.digest()
 
 
 def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
@@ -57,14 +64,15 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
 def seal(draft: Draft) -> Sealed:
     """Make a draft ready to be stored; pure, and linear in its size."""
     blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in draft.parts]
+    encoded = encode(blocks)
     text = derive_text(draft.parts)
     return Sealed(
         draft=_with_readable_names(draft),
         text=text,
-        payload=None if _is_complete(draft.parts, text) else pack(blocks, text),
+        payload=None if _is_complete(draft.parts, text) else _packed(blocks, encoded, text),
         images=tuple(_images(draft.parts)),
         size=weigh(draft.parts),
-        digest=content_digest(draft.role, blocks),
+        digest=_digest(draft.role, encoded),
     )
 
 
@@ -163,7 +171,7 @@ def encode(value: Json) -> bytes:
 
 def decode(data: bytes) -> Json:
     """The value that encode wrote."""
-    if not has_long_integer(data):
+    if not has_long_number(data):
         try:
             return cast("Json", orjson.loads(data))
         except ValueError:
@@ -171,16 +179,15 @@ def decode(data: bytes) -> Json:
     return cast("Json", json.loads(data))
 
 
-def pack(blocks: list[Json], text: str) -> bytes:
+def _packed(blocks: list[Json], encoded: bytes, text: str) -> bytes:
     """Blocks as payload bytes, their long strings replaced by places in `text` where they stand there."""
-    whole = encode(blocks)
-    if b'"\\u0000"' in whole:
-        return _WHOLE + whole
-    return _SLICED + encode(_Slicer(text).visit(blocks))
+    if b'"\\u0000"' in encoded:
+        return _WHOLE + encoded
+    return _SLICED + encode(_Slicer(text).sliced(blocks))
 
 
 def unpack(payload: bytes, text: str) -> list[Json]:
-    """The blocks that pack was given together with the same text."""
+    """The blocks that were packed together with the same text."""
     blocks = decode(payload[1:])
     assert isinstance(blocks, list)
     if payload[:1] == _WHOLE:
@@ -197,20 +204,16 @@ class _Slicer:
         self._text = text
         self._cursor = 0
 
-    def visit(self, value: Json) -> Json:
-        match value:
-            case str():
-                return self._place(value)
-            case list():
-                return [self.visit(member) for member in value]
-            case dict():
-                return {key: self.visit(member) for key, member in value.items()}
-            case _:
-                return value
+    def sliced(self, value: Json) -> Json:
+        if isinstance(value, str):
+            return self._place(value) if len(value) >= SLICE_CHARACTERS else value
+        if isinstance(value, dict):
+            return {key: self.sliced(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self.sliced(member) for member in value]
+        return value
 
     def _place(self, value: str) -> Json:
-        if len(value) < SLICE_CHARACTERS:
-            return value
         start = self._text.find(value, self._cursor)
         if start < 0:
             return value

@@ -1,23 +1,18 @@
-"""Appending rows and reading them back.
+"""Reading rows back as they were appended (see appending.py).
 
-Rows are numbered inside the append's transaction and never edited. An entry_id names one row of its
-session for ever: the same content again changes nothing, other content is kept beside the row as a
-variant and reported. Functions take a connection and never begin or commit; an append costs the rows
-appended, a read the rows read.
+Functions take a connection and never begin or commit; a read costs the rows read.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import apsw
 
 from lcm_mcp.ids import Seq, SessionId, TextId
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript import files, pins
-from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import (
     Image,
     Part,
@@ -25,170 +20,11 @@ from lcm_mcp.transcript.model import (
     Role,
     Row,
     RowMark,
-    Sealed,
-    ToolCall,
     ToolResult,
 )
 from lcm_mcp.transcript.path import Path, Segment
-from lcm_mcp.transcript.placing import Head, answered_calls, bindable, followed, head_at, place
-from lcm_mcp.transcript.sealing import encode, parts_of, stored_digest, unseal
-from lcm_mcp.transcript.sessions import Session
-
-
-@dataclass(frozen=True, slots=True)
-class Appended:
-    """What became of each entry, in order; duplicates and conflicts are among refs too.
-
-    lost are places of entries that named a parent which is not there; they followed the row before.
-    """
-
-    refs: tuple[Seq, ...]
-    duplicates: tuple[Seq, ...]
-    conflicts: tuple[Seq, ...]
-    leaf: Seq
-    lost: tuple[int, ...]
-
-    @property
-    def added(self) -> int:
-        return len(self.refs) - len(self.duplicates) - len(self.conflicts)
-
-
-def append(
-    db: apsw.Connection,
-    session: Session,
-    entries: Sequence[Sealed],
-    now: int,
-    large_chars: int = files.LARGE_CHARACTERS,
-) -> Appended:
-    """Append entries after the session's leaf, or where they say, whole or (if the transaction fails) not at
-    all. The last active one is the leaf from then on. A tool result of more than large_chars is kept as a
-    file where its call named a path."""
-    head = head_at(db, session.id, session.leaf)
-    next_seq = session.next_seq
-    refs: list[Seq] = []
-    duplicates: list[Seq] = []
-    conflicts: list[Seq] = []
-    lost: list[int] = []
-    for index, entry in enumerate(entries):
-        # The write lock is held, so what is not found here cannot appear before the INSERT.
-        found = _find_entry(db, session.id, entry)
-        if found is None:
-            followed_head = followed(db, session.id, head, entry.draft)
-            if followed_head is None:
-                lost.append(index)
-            head = _insert(db, session.id, next_seq, followed_head or head, entry, now)
-            files.keep(db, session.id, next_seq, parts_of(entry), entry.text, large_chars)
-            if entry.draft.pin:
-                pins.pin(db, session.id, next_seq, now)
-            refs.append(next_seq)
-            next_seq = Seq(next_seq + 1)
-            continue
-        seq, digest = found
-        refs.append(seq)
-        if digest == entry.digest:
-            duplicates.append(seq)
-        else:
-            conflicts.append(seq)
-            _keep_variant(db, session.id, seq, entry)
-    if next_seq > session.next_seq:
-        newest = max(now if entry.draft.at is None else entry.draft.at for entry in entries)
-        db.execute(
-            "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
-            (head.leaf, next_seq, newest, session.id),
-        )
-    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), head.leaf, tuple(lost))
-
-
-def _find_entry(db: apsw.Connection, session: SessionId, entry: Sealed) -> tuple[Seq, bytes] | None:
-    if entry.draft.entry_id is None:
-        return None
-    return next(
-        db.execute(
-            "SELECT seq, digest FROM row WHERE session = ? AND entry_id = ?",
-            (session, entry.draft.entry_id),
-        ),
-        None,
-    )
-
-
-def _insert(db: apsw.Connection, session: SessionId, seq: Seq, head: Head, entry: Sealed, now: int) -> Head:
-    """Store one row after head and return the head it makes; an inactive row leaves the head where it is."""
-    draft = entry.draft
-    # Off the path a row neither calls nor answers: an active result must find its call still open.
-    paired = draft.parts if draft.active else ()
-    answered = answered_calls(db, session, head.leaf, paired)
-    unit, round_, message_id = place(db, session, seq, head, entry, answered)
-    total = head.total + entry.size
-    db.execute(
-        """INSERT INTO row(session, seq, prev, unit, round, role, entry_id, message_id, at, results, digest,
-            bytes, fixed, cum_bytes, cum_inputs, cum_fixed, text)
-            VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (
-            session,
-            seq,
-            head.leaf,
-            unit,
-            round_,
-            draft.role,
-            draft.entry_id,
-            draft.message_id,
-            now if draft.at is None else draft.at,
-            sum(isinstance(part, ToolResult) for part in draft.parts),
-            entry.digest,
-            entry.size.bytes,
-            entry.size.fixed,
-            total.bytes,
-            total.inputs,
-            total.fixed,
-            _insert_text(db, entry),
-        ),
-    )
-    _insert_calls(db, session, seq, paired)
-    for call in answered:
-        db.execute(
-            "INSERT INTO answer(session, id, call_seq, call_n, seq) VALUES(?, ?, ?, ?, ?)",
-            (session, call.id, call.seq, call.n, seq),
-        )
-    if not draft.active:
-        return head
-    return Head(seq, unit, round_, message_id, total)
-
-
-def _insert_calls(db: apsw.Connection, session: SessionId, seq: Seq, parts: Iterable[Part]) -> None:
-    calls = (part for part in parts if isinstance(part, ToolCall))
-    for n, call in enumerate(calls):
-        db.execute(
-            "INSERT INTO call(session, id, seq, n) VALUES(?, ?, ?, ?)",
-            (session, bindable(call.call_id), seq, n),
-        )
-
-
-def _insert_text(db: apsw.Connection, entry: Sealed) -> TextId:
-    db.execute("INSERT INTO text(body) VALUES(?)", (entry.text,))
-    text = TextId(db.last_insert_rowid())
-    if entry.payload is not None:
-        db.execute("INSERT INTO payload(text, parts) VALUES(?, ?)", (text, entry.payload))
-    _insert_images(db, entry.images)
-    return text
-
-
-def _insert_images(db: apsw.Connection, images: Iterable[Image]) -> None:
-    for image in images:
-        if image.data is not None:
-            db.execute(
-                """INSERT INTO image(sha256, media_type, width, height, data) VALUES(?, ?, ?, ?, ?)
-                    ON CONFLICT(sha256) DO NOTHING""",
-                (image.sha256, image.media_type, image.width, image.height, image.data),
-            )
-
-
-def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Sealed) -> None:
-    content = encode([part_to_json(part) for part in parts_of(entry)])
-    db.execute(
-        """INSERT INTO variant(session, seq, digest, role, at, content) VALUES(?, ?, ?, ?, ?, ?)
-            ON CONFLICT DO NOTHING""",
-        (session, seq, entry.digest, entry.draft.role, entry.draft.at, content),
-    )
+from lcm_mcp.transcript.placing import bindable
+from lcm_mcp.transcript.sealing import stored_digest, unseal
 
 
 def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: Seq) -> Seq:

@@ -17,7 +17,7 @@ from typing import Protocol, cast
 
 import orjson
 
-from lcm_mcp.transcript.blocks import MAX_DEPTH, has_long_integer, too_deep
+from lcm_mcp.transcript.blocks import MAX_DEPTH, has_long_number, too_deep
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.model import Json
 
@@ -28,6 +28,7 @@ _BOM = b"\xef\xbb\xbf"
 _BLANK = b" \t\r\n\x0b\x0c\x00"
 _JSON_BLANK = b" \t\r\n"
 _EDGE_BYTES = 64
+_USUAL_LINE_BYTES = 1024 * 1024
 _BETWEEN = re.compile(r"[\s\x00]*")
 _ESCAPED_BYTES = re.compile("[\udc80-\udcff]")
 # Not strict: raw control characters inside strings are wrong but lose nothing.
@@ -111,14 +112,38 @@ def read_objects(path: Path) -> Iterator[Object | BadLine]:
 
 def read_lines(file: Readable, place: Place = START) -> Iterator[Object | BadLine | LineEnd]:
     """The same of a file that stands at that place, with a LineEnd after each line that has one."""
-    for line in _lines(file, place):
+    number, end = place.line, place.offset
+    while read := file.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        start, end = end, end + len(read)
+        value = _usual(read)
+        if value is not None:
+            yield Object(number, start, value)
+            yield LineEnd(Place(end, number))
+            continue
+        line = _line(file, read, number, start)
+        del read, value  # either may be long, and is not to stand beside what is made of it
+        end = line.end
         if line.content is None:
             problem = f"the line is longer than {MAX_LINE_BYTES // (1024 * 1024)} MB"
-            yield BadLine(line.number, line.offset, problem, not line.ended)
+            yield BadLine(number, line.offset, problem, not line.ended)
         else:
             yield from _objects(line)
         if line.ended:
-            yield LineEnd(Place(line.end, line.number))
+            yield LineEnd(Place(end, number))
+
+
+def _usual(read: bytes) -> dict[str, Json] | None:
+    """The object of a line that holds one and nothing odd, as nearly all do; None for any other line."""
+    if len(read) > _USUAL_LINE_BYTES or not (read.startswith(b"{") and read.endswith(b"\n")):
+        return None
+    if has_long_number(read):
+        return None
+    try:
+        value = cast("dict[str, Json]", orjson.loads(read))
+    except orjson.JSONDecodeError:
+        return None
+    return None if _may_be_deep(read) and too_deep(value) else value
 
 
 def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:
@@ -126,24 +151,17 @@ def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:
     return next(_objects(_Line(number, offset, content, True, offset + len(content))))
 
 
-def _lines(file: Readable, place: Place) -> Iterator[_Line]:
-    number, offset = place.line, place.offset
-    while read := file.readline(MAX_LINE_BYTES + 1):
-        number += 1
-        start, ended = offset, read.endswith(b"\n")
-        offset += len(read)
-        if len(read) > MAX_LINE_BYTES and not ended:
-            del read  # before skipping: the rest is not to stand beside it in memory
-            skipped, ended = _skip_line(file)
-            offset += skipped
-            yield _Line(number, start, None, ended, offset)
-            continue
-        if start == 0 and read.startswith(_BOM):
-            start, read = len(_BOM), read[len(_BOM) :]
-        before, body = _without_blanks(read)
-        line = _Line(number, start + before, body, ended, offset)
-        del read, body
-        yield line
+def _line(file: Readable, read: bytes, number: int, start: int) -> _Line:
+    """A line that begins as was read; of one that is too long the rest is passed over."""
+    ended = read.endswith(b"\n")
+    if len(read) > MAX_LINE_BYTES and not ended:
+        skipped, ended = _skip_line(file)
+        return _Line(number, start, None, ended, start + len(read) + skipped)
+    end = start + len(read)
+    if start == 0 and read.startswith(_BOM):
+        start, read = len(_BOM), read[len(_BOM) :]
+    before, body = _without_blanks(read)
+    return _Line(number, start + before, body, ended, end)
 
 
 def _without_blanks(read: bytes) -> tuple[int, bytes]:
@@ -170,17 +188,21 @@ def _objects(line: _Line) -> Iterator[Object | BadLine]:
     content = line.take()
     if not content:
         return
-    if not has_long_integer(content):  # others take the slow way
+    if not has_long_number(content):
         try:
             value = cast("Json", orjson.loads(content))
         except orjson.JSONDecodeError:
             pass
         else:
-            deep = content.count(b"{") + content.count(b"[") > MAX_DEPTH
+            deep = _may_be_deep(content)
             del content
             yield _judged(line, line.offset, value, check_depth=deep)
             return
     yield from _slowly(line, content)
+
+
+def _may_be_deep(content: bytes) -> bool:
+    return content.count(b"{") + content.count(b"[") > MAX_DEPTH
 
 
 def _slowly(line: _Line, content: bytes) -> Iterator[Object | BadLine]:
