@@ -2,9 +2,9 @@
 
 `python -m benchmarks.importing [FILE …] [--megabytes N] [--rounds N] [--json FILE]` repeats sessions of
 Claude Code (else the one that the package ships) under fresh ids until the file has so many megabytes, and
-imports it without index and summaries. The floor parses each line with orjson, keeps nothing of it, and inserts
-the very rows that the import made, of every table, as many in a transaction, into a store that has none. A
-second floor puts their texts alone into a bare table. All are done in turns, each into a store of its own.
+imports it without index and summaries. The floor parses each line with orjson, keeps nothing of it, and
+inserts the very rows that the import made, of every table, as many a transaction, into a new store. A second
+floor puts their texts alone into a bare table. All are done in turns, each into a store of its own.
 """
 
 from __future__ import annotations

@@ -157,21 +157,22 @@ class Intake:
         size = 0
         try:
             for event in self.events:
-                full = len(items) >= self.most.events or size >= self.most.bytes
                 if isinstance(event, Mark):
                     self.mark = event
-                    if full:
+                    if len(items) >= self.most.events or size >= self.most.bytes:
                         return Batch(items, self._cursor(ended=False))
                     continue
                 self.tally.add(event)
-                entry = lightened(self._sealed(event.draft)) if isinstance(event, Entry) else None
-                size += 0 if entry is None else len(entry.text) + len(entry.payload or b"")
-                self._note(event)
-                if entry is not None and entry.light and isinstance(event, Entry):
-                    event = replace(event, draft=entry.draft)  # lest what was left out lives on here
-                items.append((event, entry))
-                if full and self.record is None:  # nobody asks where it ended
-                    return Batch(items, None)
+                if isinstance(event, Entry):
+                    entry = lightened(self._sealed(event.draft))
+                    size += len(entry.text) + len(entry.payload or b"")
+                    # What was left out of it is not to live on here.
+                    items.append((replace(event, draft=entry.draft) if entry.light else event, entry))
+                else:
+                    self._note(event)
+                    items.append((event, None))
+                if self.record is None and (len(items) >= self.most.events or size >= self.most.bytes):
+                    return Batch(items, None)  # nobody asks where it ended
         except OSError as error:
             raise ImportRefused(
                 self.tally.path, error.strerror or str(error), "Check the file and import it again"

@@ -158,8 +158,7 @@ def too_deep(value: Json) -> bool:
 
 
 def has_long_number(content: bytes) -> bool:
-    """Whether there are 19 digits together, as in an integer of more than 64 bits: orjson would make a float of
-    that without a word."""
+    """Whether 19 digits stand together: orjson makes a float of an integer beyond 64 bits."""
     if len(content) > _USUAL_BYTES:
         return _LONG_NUMBER.search(content) is not None
     return _LONG_ZERO in content.translate(_DIGITS_AS_ZERO)  # many times faster, but it copies
@@ -179,6 +178,8 @@ def _stays_opaque(raw: Block) -> bool:
 def _rest(block: Block, *known: str) -> Block:
     """The block's other fields; our own `extra` object, standing alone, is taken for its content."""
     rest = {key: value for key, value in block.items() if key not in known}
+    if not rest:
+        return rest
     inner = rest.get("extra")
     return inner if isinstance(inner, dict) and len(rest) == 1 else rest
 

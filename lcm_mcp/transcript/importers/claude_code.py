@@ -143,12 +143,15 @@ class _Reading:
         self.last_message = text_of(memory, "message")
 
     def events(self, found: Object) -> Iterator[Event]:
-        value = queued_prompt(found.value) or found.value
+        value = found.value
         if value.get("type") not in _MESSAGE_TYPES:
-            self._pass_by(value, found.line)
-            yield Other(kind_of(value), found.line)
-            return
-        draft = whole_results(self.path, _draft(value, found))
+            prompt = queued_prompt(value)
+            if prompt is None:
+                self._pass_by(value, found.line)
+                yield Other(kind_of(value), found.line)
+                return
+            value = prompt
+        draft = self._draft(value, found)
         entry_id = draft.entry_id or ""
         ordinal = None if text_of(value, "uuid") else found.line
         if self.main_key is None:
@@ -172,10 +175,22 @@ class _Reading:
         yield Entry(key, draft, found.line, ordinal)
         yield from self._subagents_beside(value, draft)
 
+    def _draft(self, value: Block, found: Object) -> Draft:
+        message = value.get("message")
+        return Draft(
+            role=_role(value, message),
+            parts=whole_results(self.path, _parts(value, message)),
+            entry_id=text_of(value, "uuid") or f"line:{found.line}",
+            message_id=text_of(message, "id") if isinstance(message, dict) else None,
+            at=read_instant(value.get("timestamp")),
+            active=value.get("isCompactSummary") is not True,
+        )
+
     def _queued(self, key: str, draft: Draft, line: int) -> Iterator[Entry]:
         """Before the model goes on, the prompts that it was given and that no message has told."""
         if draft.role == "user":
-            self.queue.tell(plain_text(draft.parts))
+            if self.queue.waiting or self.queue.given:
+                self.queue.tell(plain_text(draft.parts))
             return
         if draft.message_id is None or draft.message_id != self.last_message:
             for given in self.queue.untold():
@@ -184,10 +199,12 @@ class _Reading:
 
     def _subagents_beside(self, value: Block, draft: Draft) -> Iterator[SessionFound]:
         """The subagent whose outcome a row tells, where it has a file of its own, and the row of its call."""
+        if not self.calls:
+            return
         for part in draft.parts:
             opener = self.calls.pop(part.call_id, None) if isinstance(part, ToolResult) else None
-            agent = text_of(object_of(value, "toolUseResult"), "agentId")
-            if opener is not None and agent is not None and has_subagent(self.path, agent):
+            agent = None if opener is None else text_of(object_of(value, "toolUseResult"), "agentId")
+            if agent is not None and has_subagent(self.path, agent):
                 yield SessionFound(f"{self.main_key}/{agent}", None, None, self.main_key, opener)
 
     def _main_found(self, key: str, value: Block, draft: Draft) -> SessionFound:
@@ -204,11 +221,10 @@ class _Reading:
     def _note_main(self, draft: Draft, entry_id: str) -> None:
         self.last_main_id = entry_id
         for part in draft.parts:
-            prompt = _subagent_prompt(part)
             if isinstance(part, ToolCall) and part.name in _SUBAGENT_TOOLS:
                 self.calls[part.call_id] = entry_id
-            if prompt:
-                self.openers[_digest(prompt)].append(entry_id)
+                if prompt := _subagent_prompt(part):
+                    self.openers[_digest(prompt)].append(entry_id)
 
     def _pass_by(self, value: Block, line: int) -> None:
         """Remember what a line that is not stored hangs under: a prompt may hang under that line."""
@@ -220,8 +236,9 @@ class _Reading:
 
     def _hung(self, value: Block, draft: Draft) -> Draft:
         """A user's prompt with the stored line that it hangs under; any other line as it is."""
-        answers = any(isinstance(part, ToolResult) for part in draft.parts)
-        if draft.role != "user" or answers or not draft.active or value.get("isMeta") is True:
+        if draft.role != "user" or not draft.active or value.get("isMeta") is True:
+            return draft
+        if any(isinstance(part, ToolResult) for part in draft.parts):
             return draft
         parent = text_of(value, "parentUuid")
         return draft if parent is None else replace(draft, prompt_under=self.beside.get(parent, parent))
@@ -256,18 +273,6 @@ def _digest(prompt: str) -> str:
     return blake2b(prompt.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
 
 
-def _draft(value: Block, found: Object) -> Draft:
-    message = value.get("message")
-    return Draft(
-        role=_role(value, message),
-        parts=_parts(value, message),
-        entry_id=text_of(value, "uuid") or f"line:{found.line}",
-        message_id=text_of(message, "id") if isinstance(message, dict) else None,
-        at=read_instant(value.get("timestamp")),
-        active=value.get("isCompactSummary") is not True,
-    )
-
-
 def _role(value: Block, message: Json) -> Role:
     said = message.get("role") if isinstance(message, dict) else None
     kind = said if said in _MESSAGE_TYPES else value.get("type")
@@ -276,18 +281,14 @@ def _role(value: Block, message: Json) -> Role:
 
 def _parts(value: Block, message: Json) -> tuple[Part, ...]:
     """The message's content; a message of another shape whole, and without one the line itself."""
-    match message:
-        case {"content": content}:
-            return parse_content(content)
-        case str() | list():
-            return parse_content(message)
-        case _:
-            return (Opaque(value if message is None else message),)
+    if isinstance(message, dict) and "content" in message:
+        return parse_content(message["content"])
+    if isinstance(message, (str, list)):
+        return parse_content(message)
+    return (Opaque(value if message is None else message),)
 
 
-def _subagent_prompt(part: Part) -> str | None:
-    if not isinstance(part, ToolCall) or part.name not in _SUBAGENT_TOOLS:
-        return None
+def _subagent_prompt(part: ToolCall) -> str | None:
     prompt = part.arguments.get("prompt") if isinstance(part.arguments, dict) else None
     return prompt.strip() if isinstance(prompt, str) else None
 

@@ -13,11 +13,12 @@ from pathlib import Path
 
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers.fields import kind_of, object_of
-from lcm_mcp.transcript.model import Draft, Part, ResultPart, Text, ToolResult
+from lcm_mcp.transcript.model import Part, ResultPart, Text, ToolResult
 
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 """A longer output is left to its file; the message says where that is."""
-_SAVED = re.compile(r"<persisted-output>.{0,400}? saved to:? [^\n]*?([\w.-]{1,120})\s*\n", re.DOTALL)
+_SAVED_TAG = "<persisted-output>"
+_SAVED = re.compile(_SAVED_TAG + r".{0,400}? saved to:? [^\n]*?([\w.-]{1,120})\s*\n", re.DOTALL)
 _AGENT = re.compile(r"[\w-]{1,100}", re.ASCII)
 
 
@@ -43,11 +44,15 @@ def queued_prompt(value: Block) -> Block | None:
     return {**value, "type": "user", "message": {"role": "user", "content": prompt}}
 
 
-def whole_results(path: Path, draft: Draft) -> Draft:
-    """A draft with the outputs whole of which its results hold the beginning."""
-    if not any(isinstance(part, ToolResult) for part in draft.parts):
-        return draft
-    return replace(draft, parts=tuple(_whole(path, part) for part in draft.parts))
+def whole_results(path: Path, parts: tuple[Part, ...]) -> tuple[Part, ...]:
+    """Parts with the outputs whole of which results hold the beginning."""
+    if any(isinstance(part, ToolResult) and any(map(_is_saved, part.content)) for part in parts):
+        return tuple(_whole(path, part) for part in parts)
+    return parts
+
+
+def _is_saved(piece: ResultPart) -> bool:
+    return isinstance(piece, Text) and piece.text.startswith(_SAVED_TAG)
 
 
 def _whole(path: Path, part: Part) -> Part:

@@ -73,10 +73,9 @@ class Queue:
 
         Some leave the queue without a note of it.
         """
-        if self.given or self.waiting:
-            told = f"\n{message.strip()}\n"
-            self.given = [each for each in self.given if f"\n{each.text}\n" not in told]
-            self.waiting = [each for each in self.waiting if f"\n{each.text}\n" not in told]
+        told = f"\n{message.strip()}\n"
+        self.given = [each for each in self.given if f"\n{each.text}\n" not in told]
+        self.waiting = [each for each in self.waiting if f"\n{each.text}\n" not in told]
 
     def untold(self) -> Sequence[Queued]:
         """The prompts that the model was given and that nothing has told, now that it goes on."""
