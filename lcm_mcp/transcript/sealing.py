@@ -49,10 +49,7 @@ def content_digest(role: Role, blocks: Json) -> bytes:
 
 
 def _digest(role: Role, encoded: bytes) -> bytes:
-    digest = hashlib.blake2b(b'["%s",' % role.encode(), digest_size=16)
-    digest.update(encoded)
-    digest.update(b"]")
-    return digest.digest()
+    return hashlib.blake2b(b'["%s",%s]' % (role.encode(), encoded), digest_size=16).digest()
 
 
 def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
@@ -208,7 +205,12 @@ class _Slicer:
         if isinstance(value, str):
             return self._place(value) if len(value) >= SLICE_CHARACTERS else value
         if isinstance(value, dict):
-            return {key: self.sliced(member) for key, member in value.items()}
+            return {  # most members are short strings, and a call costs more than a look
+                key: member
+                if isinstance(member, str) and len(member) < SLICE_CHARACTERS
+                else self.sliced(member)
+                for key, member in value.items()
+            }
         if isinstance(value, list):
             return [self.sliced(member) for member in value]
         return value

@@ -7,7 +7,7 @@ file is. Not noticed: bytes changed in between for as many others; a changed fil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import BinaryIO
 
@@ -16,25 +16,35 @@ EDGE_BYTES = 4096
 
 @dataclass(slots=True)
 class Prefix:
-    """The first `length` bytes of a file."""
+    """The first `length` bytes of a file: how they begin, and pieces that hold at least how they end."""
 
     length: int = 0
     head: bytes = b""
-    tail: bytes = b""
+    ending: list[bytes] = field(default_factory=list[bytes])
+    kept: int = 0
 
     def add(self, read: bytes) -> None:
         """The bytes that follow."""
         if len(self.head) < EDGE_BYTES:
             self.head += read[: EDGE_BYTES - len(self.head)]
-        self.tail = read[-EDGE_BYTES:] if len(read) >= EDGE_BYTES else (self.tail + read)[-EDGE_BYTES:]
+        self.ending.append(read if len(read) <= EDGE_BYTES else read[-EDGE_BYTES:])
+        self.kept += len(self.ending[-1])
         self.length += len(read)
+        if self.kept > 16 * EDGE_BYTES:
+            self._shorten()
+
+    def _shorten(self) -> bytes:
+        tail = b"".join(self.ending)[-EDGE_BYTES:]
+        self.ending, self.kept = [tail], len(tail)
+        return tail
 
     @property
     def digest(self) -> bytes:
         """16 bytes; none for an empty prefix."""
         if not self.length:
             return b""
-        return blake2b(self.head + self.tail + str(self.length).encode(), digest_size=16).digest()
+        edges = self.head + self._shorten()
+        return blake2b(edges + str(self.length).encode(), digest_size=16).digest()
 
 
 def prefix_of(file: BinaryIO, length: int) -> Prefix:
@@ -43,7 +53,7 @@ def prefix_of(file: BinaryIO, length: int) -> Prefix:
     head = file.read(min(length, EDGE_BYTES))
     file.seek(max(0, length - EDGE_BYTES))
     tail = file.read(min(length, EDGE_BYTES))
-    return Prefix(length, head, tail)
+    return Prefix(length, head, [tail], len(tail))
 
 
 class EndedLines:
