@@ -34,8 +34,8 @@ from lcm_mcp.service.windows import Window, divide, preamble_of
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import BYTES_PER_TOKEN, PREAMBLE_TOKENS
 from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path as RowPath
-from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.units import units_back
 
 Contender = Literal["rolling", "lcm", "sliding", "plain"]

@@ -14,7 +14,7 @@ from lcm_mcp.service.followed_state import following_state
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.importers import FORMATS, Event, Mark, Resume, SessionFound
 from lcm_mcp.transcript.importers.report import FROM_START
-from lcm_mcp.transcript.sealing import decode, encode
+from lcm_mcp.transcript.packing import decode, encode
 
 FILES = (
     *(("codex", f"codex/{name}.jsonl") for name in ("edges", "patch", "rollout-subagent", "sample")),

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
 
 import orjson
-from asking import dump
+import pytest
+from asking import dump, expanded
 from stores import database, serving
 
 from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.transcript import packing, repacking
 
 _BACK_TO_FIRST = (
     *(
         f"DROP TABLE {name}"
-        for name in ("task", "forgotten", "superseded", "file", "large_inline", "file_state")
+        for name in ("payload_state", "task", "forgotten", "superseded", "file", "large_inline", "file_state")
     ),
     *(f"DROP TABLE followed{what}" for what in ("_session", "", "_line", "_folder")),
     "DROP TABLE spend",
@@ -73,4 +76,32 @@ async def test_a_file_of_the_first_version_shows_the_same_request_and_takes_all_
         assert (await dump(service))["pin"] == []
         assert (await service.pin(["e1"], "s")).changed == ("e1",)
         assert (await service.prepare(PrepareQuery("s", strategy="rolling", window_tokens=2000))).prepared
+        assert (await service.doctor()).healthy
+
+
+async def test_payloads_that_were_stored_long_are_shortened_and_say_the_same(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repacking, "SLICE_PAYLOADS", 3)
+    thought = [
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": f"{n}, so {n + 1}. " * 40}]}
+        for n in range(8)
+    ]
+    async with serving(store_path) as service:
+        await service.append("s", thought)
+        short = (await dump(service))["payload"]
+        rows = await expanded(service, "s", "e1..e8", 6000, payload=True)
+    with database(store_path) as db, db:
+        for text, parts in list(db.execute("SELECT text, parts FROM payload")):
+            assert parts[:1] == b"D"
+            long = zlib.decompressobj(wbits=packing._WINDOW, zdict=packing._USUAL).decompress(parts[1:])
+            db.execute("UPDATE payload SET parts = ? WHERE text = ?", (long, text))
+        db.execute("DROP TABLE payload_state")
+        db.pragma("user_version", 12)
+    async with serving(store_path) as service:
+        assert (await dump(service))["payload"] != short
+        assert await expanded(service, "s", "e1..e8", 6000, payload=True) == rows
+        await service.index()
+        assert (await dump(service))["payload"] == short
+        assert await expanded(service, "s", "e1..e8", 6000, payload=True) == rows
         assert (await service.doctor()).healthy

@@ -31,8 +31,9 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path, Segment, followers, run_from
-from lcm_mcp.transcript.sealing import derive_text, encode, readable
+from lcm_mcp.transcript.sealing import derive_text, readable
 from lcm_mcp.transcript.sessions import Session
 
 PART_CHARACTERS: Final = 4_000

@@ -22,8 +22,8 @@ from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import store
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.model import File, Row
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path, Segment
-from lcm_mcp.transcript.sealing import encode
 from lcm_mcp.transcript.sessions import Session
 
 PAYLOAD_BYTES = 150_000

@@ -1,5 +1,5 @@
-"""Feeding the search indexes, and making file handles of earlier rows, slice by slice, beside the requests or
-at the end of a command.
+"""Feeding the search indexes, and bringing earlier rows up to date (their file handles, and how their
+payloads are packed), slice by slice, beside the requests or at the end of a command.
 
 A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
 do not depend on it: what is not indexed yet is read.
@@ -15,7 +15,7 @@ import anyio
 from lcm_mcp.errors import StoreClosed, StoreError
 from lcm_mcp.search import index, words
 from lcm_mcp.storage.connections import Store
-from lcm_mcp.transcript import files
+from lcm_mcp.transcript import files, repacking
 
 PAUSE_S = 0.05
 """After a commit, so that what comes in together is indexed together."""
@@ -34,6 +34,8 @@ async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None
             on_left(await store.read(index.unindexed))
     while await store.read(words.behind):
         await store.write(words.feed)
+    while await store.read(repacking.behind):
+        await store.write(repacking.catch_up)
 
 
 async def keep_fed(store: Store, large_chars: int) -> None:

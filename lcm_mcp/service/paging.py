@@ -17,7 +17,7 @@ from lcm_mcp.service.prepared import Fragment, Inserted, Observation, Prepared, 
 from lcm_mcp.service.splicing import Change, Piece
 from lcm_mcp.service.viewing import View
 from lcm_mcp.transcript.model import Json
-from lcm_mcp.transcript.sealing import encode
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.sessions import Session
 
 PAGE_BYTES = 150_000

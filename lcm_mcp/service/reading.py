@@ -58,8 +58,9 @@ from lcm_mcp.service.workplace import (
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import files, pins, sessions, store
 from lcm_mcp.transcript.model import File, Image, Opaque, Part, Reasoning, Row, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path
-from lcm_mcp.transcript.sealing import encode, readable
+from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
 
 PREVIEW_CHARACTERS = 200

@@ -26,7 +26,7 @@ from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import BYTES_PER_TOKEN, PREAMBLE_TOKENS, TOOL_TOKENS, Size, bytes_to_tokens, utf8_length
 from lcm_mcp.transcript.model import Json
-from lcm_mcp.transcript.sealing import encode
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.sessions import Session
 
 WindowSource = Literal["argument", "setting", "catalogue", "estimate", "unknown"]

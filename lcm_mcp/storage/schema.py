@@ -285,6 +285,13 @@ _TASKS: tuple[str, ...] = (
         UNIQUE(session, depth, first, last)) STRICT, WITHOUT ROWID""",
 )
 
+_PACKED: tuple[str, ...] = (
+    # Payloads of texts from `next` to `upto` were stored before they were deflated.
+    """CREATE TABLE payload_state(
+        one INTEGER PRIMARY KEY CHECK(one = 1), next INTEGER NOT NULL, upto INTEGER NOT NULL) STRICT""",
+    "INSERT INTO payload_state SELECT 1, 1, coalesce(max(text), 0) FROM payload",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -298,6 +305,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _FORGOTTEN,
     _WORDS,
     _TASKS,
+    _PACKED,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

@@ -20,6 +20,7 @@ from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.transcript import files, pins
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import Draft, Json, Sealed, ToolCall, ToolResult
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.placing import (
     Call,
     Head,
@@ -30,7 +31,7 @@ from lcm_mcp.transcript.placing import (
     message_id_of,
     place,
 )
-from lcm_mcp.transcript.sealing import encode, parts_of
+from lcm_mcp.transcript.sealing import parts_of
 from lcm_mcp.transcript.sessions import Session
 
 

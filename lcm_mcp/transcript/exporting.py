@@ -32,10 +32,11 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import FIRST, Path, Segment, marks_between
 from lcm_mcp.transcript.placing import find_entry
 from lcm_mcp.transcript.redacting import Masking
-from lcm_mcp.transcript.sealing import derive_text, encode
+from lcm_mcp.transcript.sealing import derive_text
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.store import read_rows
 

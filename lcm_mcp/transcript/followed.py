@@ -20,7 +20,7 @@ from lcm_mcp.ids import SessionId
 from lcm_mcp.transcript.importers.jsonl import Place
 from lcm_mcp.transcript.importers.report import Resume
 from lcm_mcp.transcript.model import Json
-from lcm_mcp.transcript.sealing import decode, encode
+from lcm_mcp.transcript.packing import decode, encode
 
 UNKNOWN_FORMAT = "auto"
 MORE_TO_READ = -1

@@ -1,10 +1,9 @@
 """From a draft to what a row stores, and back.
 
 A row stores its derived text (what search, summaries and people read) and, only where that text cannot
-give every part back, a payload: the parts as neutral JSON in which each long string that also stands in
-the text is replaced by its place there, so that no long text is stored twice. Lone surrogates and NULs
-live in the payload and are replaced in the text alone. Image bytes are in neither. Nothing here
-numbers a row or opens a transaction.
+give every part back, a payload (packing.py), so that no long text is stored twice. Lone surrogates and NULs
+live in the payload and are replaced in the text alone. Image bytes are in neither. Nothing here numbers a
+row or opens a transaction.
 """
 
 from __future__ import annotations
@@ -13,12 +12,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import assert_never, cast
-
-import orjson
+from typing import assert_never
 
 from lcm_mcp.tokens import Size, image_tokens, utf8_length
-from lcm_mcp.transcript.blocks import has_long_number, parse_part, part_to_json
+from lcm_mcp.transcript.blocks import parse_part, part_to_json
 from lcm_mcp.transcript.model import (
     Draft,
     Image,
@@ -32,15 +29,11 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
+from lcm_mcp.transcript.packing import encode, pack, unpack
 
-SLICE_CHARACTERS = 48
-"""Shorter strings cost less written out than as a place in the text."""
 LIGHT_CHARACTERS = 1 << 20
 """From so much text on, an entry that waits to be stored does not hold it twice."""
-_PLACE = "\x00"
-"""The key of a place, {"\\0": [start, end]} in characters; payloads that use it themselves are left whole."""
 _RESULT = {False: "[result]", True: "[failed result]"}
-_WHOLE, _SLICED = b"W", b"S"
 
 
 def content_digest(role: Role, blocks: Json) -> bytes:
@@ -66,7 +59,7 @@ def seal(draft: Draft) -> Sealed:
     return Sealed(
         draft=_with_readable_names(draft),
         text=text,
-        payload=None if _is_complete(draft.parts, text) else _packed(blocks, encoded, text),
+        payload=None if _is_complete(draft.parts, text) else pack(blocks, encoded, text),
         images=tuple(_images(draft.parts)),
         size=weigh(draft.parts),
         digest=_digest(draft.role, encoded),
@@ -156,83 +149,6 @@ def weigh(parts: Iterable[Part]) -> Size:
     for part in parts:
         total += _weigh(part)
     return total
-
-
-def encode(value: Json) -> bytes:
-    """JSON bytes of any value we can hold; lone surrogates and huge numbers take the slower way."""
-    try:
-        return orjson.dumps(value)
-    except (TypeError, ValueError):
-        return json.dumps(value, separators=(",", ":")).encode("ascii")
-
-
-def decode(data: bytes) -> Json:
-    """The value that encode wrote."""
-    if not has_long_number(data):
-        try:
-            return cast("Json", orjson.loads(data))
-        except ValueError:
-            pass  # a lone surrogate
-    return cast("Json", json.loads(data))
-
-
-def _packed(blocks: list[Json], encoded: bytes, text: str) -> bytes:
-    """Blocks as payload bytes, their long strings replaced by places in `text` where they stand there."""
-    if b'"\\u0000"' in encoded:
-        return _WHOLE + encoded
-    return _SLICED + encode(_Slicer(text).sliced(blocks))
-
-
-def unpack(payload: bytes, text: str) -> list[Json]:
-    """The blocks that were packed together with the same text."""
-    blocks = decode(payload[1:])
-    assert isinstance(blocks, list)
-    if payload[:1] == _WHOLE:
-        return blocks
-    filled = _fill(blocks, text)
-    assert isinstance(filled, list)
-    return filled
-
-
-class _Slicer:
-    """Walks blocks in the order the text was derived from: each search starts where the last ended."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._cursor = 0
-
-    def sliced(self, value: Json) -> Json:
-        if isinstance(value, str):
-            return self._place(value) if len(value) >= SLICE_CHARACTERS else value
-        if isinstance(value, dict):
-            return {  # most members are short strings, and a call costs more than a look
-                key: member
-                if isinstance(member, str) and len(member) < SLICE_CHARACTERS
-                else self.sliced(member)
-                for key, member in value.items()
-            }
-        if isinstance(value, list):
-            return [self.sliced(member) for member in value]
-        return value
-
-    def _place(self, value: str) -> Json:
-        start = self._text.find(value, self._cursor)
-        if start < 0:
-            return value
-        self._cursor = start + len(value)
-        return {_PLACE: [start, self._cursor]}
-
-
-def _fill(value: Json, text: str) -> Json:
-    match value:
-        case list():
-            return [_fill(member, text) for member in value]
-        case {"\x00": [int(start), int(end)]}:
-            return text[start:end]
-        case dict():
-            return {key: _fill(member, text) for key, member in value.items()}
-        case _:
-            return value
 
 
 def _is_complete(parts: tuple[Part, ...], text: str) -> bool:
