@@ -55,7 +55,7 @@ def decode(data: bytes) -> Json:
 
 
 def pack(blocks: list[Json], encoded: bytes, text: str) -> bytes:
-    """Blocks, and the bytes that encode made of them, as a payload: long strings of `text` are places in it."""
+    """Blocks, and the bytes that encode made of them, as a payload: strings of `text` are places in it."""
     sliced = b'"\\u0000"' not in encoded
     payload = _SLICED + encode(_Slicer(text).sliced(blocks)) if sliced else _WHOLE + encoded
     return shortest(payload)
