@@ -145,6 +145,24 @@ def test_compacting_is_shown_to_a_person_and_to_no_one_else(tmp_path: Path) -> N
 
 
 @on_posix
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["import", str(_TINY)], "index  0 texts left"),
+        (["doctor"], "looking at every page and row 0:00"),
+        (["backup", "copy.sqlite"], "copying and checking 0:00"),
+    ],
+)
+def test_what_may_take_long_says_that_it_is_under_way_to_a_person_alone(
+    words: list[str], shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert shown in on_a_terminal(["--db", "s.sqlite", *words], NO_COLOR="1")
+    assert shown not in on_a_terminal(["--db", "s.sqlite", "--quiet", *words], NO_COLOR="1")
+    assert shown.encode() not in fresh(["--db", "t.sqlite", *words]).stderr
+
+
+@on_posix
 def test_a_compaction_that_is_interrupted_ends_cleanly_and_leaves_a_sound_store(tmp_path: Path) -> None:
     db = str(tmp_path / "s.sqlite")
     texts = (f"{n}: I changed src/file{n}.py and ran the tests, which passed. " * 16 for n in range(1600))

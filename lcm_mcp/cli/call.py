@@ -43,12 +43,15 @@ class Call:
 
         return Service.open(self.settings())
 
-    def run(self, work: Callable[[Service], Awaitable[T]]) -> T:
+    def run(self, work: Callable[[Service], Awaitable[T]], label: str | None = None) -> T:
         """Open the store that the settings name, do the work, close it whatever happens.
 
-        What followed files have left to read is said on stderr.
+        What followed files have left to read is said on stderr; under a label also that it is under way.
         """
-        answer = run_on(self.settings(), work)
+        from lcm_mcp.cli.output import waiting
+
+        with waiting(label or "", label is not None and not self.quiet):
+            answer = run_on(self.settings(), work)
         behind = getattr(answer, "behind", None)
         if behind is not None and not self.quiet:
             click.echo(behind, err=True)

@@ -104,7 +104,7 @@ async def _import(service: Service, done: _Done, fold: bool, follow: bool, shown
         for place in done.found.places:
             if place.there and place.known:
                 await service.follow_folder(place.folder, "auto", None, fold)
-    with progress("index, texts left", shown) as on_left:
+    with progress("index", shown, "texts left") as on_left:
         await service.index(on_left)
     if shown:
         _show_end(console(), done, rows)

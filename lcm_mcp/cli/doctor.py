@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, styled
+from lcm_mcp.cli.output import console, json_option, print_json, styled, waiting
 from lcm_mcp.cli.text import count, one_line
 from lcm_mcp.errors import InstallRefused, NotServing
 
@@ -36,12 +36,15 @@ def doctor_command(call: Call, repair: bool, start: bool, as_json: bool) -> None
     if repair:
         from lcm_mcp.service import doctoring
 
-        click.echo(doctoring.repair(call.settings().db), err=True)
-        for done in call.run(lambda service: service.mend()):
+        with waiting("mending", not call.quiet):
+            told = doctoring.repair(call.settings().db)
+        click.echo(told, err=True)
+        for done in call.run(lambda service: service.mend(), "mending"):
             click.echo(one_line(done), err=True)
-    diagnosis = call.run(lambda service: service.doctor())
+    diagnosis = call.run(lambda service: service.doctor(), "looking at every page and row")
     if start:
-        diagnosis = _with_started_clients(diagnosis)
+        with waiting("starting what clients start", not call.quiet):
+            diagnosis = _with_started_clients(diagnosis)
     if as_json:
         print_json(diagnosis)
     else:

@@ -160,7 +160,7 @@ async def _import_all(
             show_outcome(console(), outcome)
     for folder in folders if wish.follow else ():
         await service.follow_folder(folder, wish.format, wish.session, wish.fold)
-    with progress("index, texts left", wish.shown) as on_left:
+    with progress("index", wish.shown, "texts left") as on_left:
         await service.index(on_left)
     return outcomes, refused
 

@@ -12,7 +12,7 @@ import click
 
 from lcm_mcp import clients
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import json_option, print_json
+from lcm_mcp.cli.output import json_option, print_json, waiting
 from lcm_mcp.cli.text import count
 from lcm_mcp.errors import InstallRefused
 
@@ -64,7 +64,8 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
     hooks = clients.install_hooks(client, clients.hook_for(client, call.settings().db))
     _say_written(told, hooks, f"the hooks for {client.title}")
     _say(told, f"lcm-mcp install {client.name} --undo takes it back.")
-    tools = started(entry)
+    with waiting(f"starting it as {client.title} does", told):
+        tools = started(entry)
     _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
     return {"entry": done, "hooks": hooks, "tools": tools}

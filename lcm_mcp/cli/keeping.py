@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -28,7 +29,7 @@ def backup_command(call: Call, path: Path, as_json: bool) -> None:
     The copy is the store of one instant, whole, whoever writes meanwhile; it is opened with --db. A file that
     exists is not replaced.
     """
-    made = call.run(lambda service: service.back_up(path))
+    made = call.run(lambda service: service.back_up(path), "copying and checking")
     if as_json:
         print_json(made)
     elif not call.quiet:
@@ -63,7 +64,7 @@ def export_command(call: Call, form: str, redact: bool) -> None:
         if not call.quiet:
             click.echo(f"{count(keys, 'key')} masked.", err=True)
 
-    call.run(export)
+    call.run(export, None if sys.stdout.isatty() else "exporting")
 
 
 @click.command("forget")
@@ -80,7 +81,7 @@ def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
     """
     if not yes:
         click.confirm(f"Delete session {one_line(name)} for good?", abort=True, err=True)
-    gone = call.run(lambda service: service.forget(name))
+    gone = call.run(lambda service: service.forget(name), "forgetting")
     if as_json:
         print_json(gone)
     elif not call.quiet:

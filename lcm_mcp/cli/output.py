@@ -89,13 +89,27 @@ def styled(*pieces: str | tuple[str, str]) -> Text:
 
 
 @contextmanager
-def progress(label: str, wanted: bool) -> Generator[Callable[[int], None] | None]:
-    """A running count of rows on stderr, only where a person watches; None where nobody does."""
+def progress(label: str, wanted: bool, counted: str = "rows") -> Generator[Callable[[int], None] | None]:
+    """A running count on stderr, only where a person watches; None where nobody does."""
     if not wanted or not sys.stderr.isatty():
         yield None
         return
     with console(stderr=True).status(label) as status:
-        yield lambda rows: status.update(f"{label} {rows:,} rows")
+        yield lambda number: status.update(f"{label}  {number:,} {counted}")
+
+
+@contextmanager
+def waiting(label: str, wanted: bool) -> Generator[None]:
+    """On stderr, where a person watches: that something is under way, and since when."""
+    if not wanted or not sys.stderr.isatty():
+        yield
+        return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console(stderr=True), transient=True) as shown:
+        shown.add_task(label, total=None)
+        yield
 
 
 def role_style(role: str | None) -> str:

@@ -35,7 +35,7 @@ def redo_command(call: Call, id: str | None, extractive: bool, as_json: bool) ->
     if id is None:
         _upgrade(call, as_json)
         return
-    redone = call.run(lambda service: service.redo(id, call.session))
+    redone = call.run(lambda service: service.redo(id, call.session), "summarizing")
     if as_json:
         print_json(redone)
     elif not call.quiet:
@@ -43,7 +43,7 @@ def redo_command(call: Call, id: str | None, extractive: bool, as_json: bool) ->
 
 
 def _upgrade(call: Call, as_json: bool) -> None:
-    upgraded = call.run(lambda service: service.upgrade(call.session))
+    upgraded = call.run(lambda service: service.upgrade(call.session), "models write summaries")
     if as_json:
         print_json(upgraded)
     elif not call.quiet:

@@ -24,16 +24,15 @@ LOOK_S = 30.0
 
 
 async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None] | None = None) -> None:
-    """Index all there is; on_left is told how many texts are left. Results of earlier builds that say more
-    than large_chars become files first."""
+    """Index all there is; on_left is told how many texts are left, counting what both indexes lack twice.
+    Results of earlier builds that say more than large_chars become files first."""
     while await store.read(files.behind):
         await store.write(files.catch_up, large_chars)
-    while await store.read(index.behind):
-        await store.write(index.feed)
-        if on_left is not None:
-            on_left(await store.read(index.unindexed))
-    while await store.read(words.behind):
-        await store.write(words.feed)
+    for one in (index, words):
+        while await store.read(one.behind):
+            await store.write(one.feed)
+            if on_left is not None:
+                on_left(await store.read(index.unindexed) + await store.read(words.unindexed))
     while await store.read(repacking.behind):
         await store.write(repacking.catch_up)
 
