@@ -61,6 +61,8 @@ def feed(db: apsw.Connection) -> bool:
         last, left = text, left - len(body.encode())
         if left <= 0:
             break
+    if not fed:
+        return False
     # In the order of their numbers: otherwise each step back starts a new segment.
     db.executemany("INSERT INTO word(rowid, words) VALUES(?, ?)", sorted(fed))
     db.execute("UPDATE word_state SET upto = ?", (last,))

@@ -2,7 +2,8 @@
 payloads are packed), slice by slice, beside the requests or at the end of a command.
 
 A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
-do not depend on it: what is not indexed yet is read.
+do not depend on it: what is not indexed yet is read. It is not synced: it goes to the disk with the next rows
+that are acknowledged, and what a power cut takes of it is indexed again.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from lcm_mcp.search import index, words
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import files, repacking
 
-PAUSE_S = 0.05
-"""After a commit, so that what comes in together is indexed together."""
+PAUSE_S = 0.2
+"""After a commit, so that what comes in together is indexed together: small slices cost more than a large one."""
 LOOK_S = 30.0
 """Texts of another process that died before it indexed them are found by looking now and then."""
 
@@ -30,7 +31,7 @@ async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None
         await store.write(files.catch_up, large_chars)
     for one in (index, words):
         while await store.read(one.behind):
-            await store.write(one.feed)
+            await store.write_derived(one.feed)
             if on_left is not None:
                 on_left(await store.read(index.unindexed) + await store.read(words.unindexed))
     while await store.read(repacking.behind):

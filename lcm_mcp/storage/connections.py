@@ -99,6 +99,16 @@ class Store:
             self._committed = None
         return result
 
+    async def write_derived(
+        self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """The same for what can be derived again, and nobody waits for: it is not synced, so that a power cut
+        may undo it, but nothing that `write` committed."""
+        return await anyio.to_thread.run_sync(
+            lambda: self._write_now(lambda db: job(db, *args, **kwargs), synced=False),
+            limiter=self._one_writer(),
+        )
+
     @property
     def committed(self) -> anyio.Event:
         """Is set when this process next commits a write."""
@@ -155,11 +165,17 @@ class Store:
                 self._writer.pragma("optimize")
             self._writer.close()
 
-    def _write_now(self, job: Callable[[apsw.Connection], T]) -> T:
+    def _write_now(self, job: Callable[[apsw.Connection], T], *, synced: bool = True) -> T:
         with self._writer_lock, translated(self.path):
             if self._closed:
                 raise StoreClosed
-            result = _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
+            if not synced:
+                self._writer.pragma("synchronous", "normal")
+            try:
+                result = _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
+            finally:
+                if not synced:
+                    self._writer.pragma("synchronous", "full")
             if self._log.due:
                 try:
                     self._log.write_back()
