@@ -19,7 +19,7 @@ from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import files, repacking
 
 PAUSE_S = 0.2
-"""After a commit, so that what comes in together is indexed together: small slices cost more than a large one."""
+"""After a commit, so that what comes in together is indexed together: many slices cost more than one."""
 LOOK_S = 30.0
 """Texts of another process that died before it indexed them are found by looking now and then."""
 
