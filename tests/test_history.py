@@ -11,7 +11,7 @@ import pytest
 from asking import dump, look, same
 from harbour import call
 from stores import serving
-from test_keeping import copied
+from test_keeping import copied, told
 from turns import turns
 
 from lcm_mcp.errors import InvalidArgument, UnknownSession
@@ -155,6 +155,40 @@ async def test_an_export_that_is_imported_again_moves_nothing_that_went_on(tmp_p
         await other.append("talk", said("five"))
         await other.import_file(file)
         assert (await look(other, PrepareQuery("talk")))["messages"].tail == ["e1", "e2", "e5"]
+
+
+@pytest.mark.parametrize("at", ["e7", "e9"])
+async def test_an_export_of_a_fork_leaves_out_the_numbers_that_it_has_no_rows_of(
+    tmp_path: Path, at: str
+) -> None:
+    file = tmp_path / "out.jsonl"
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", said("one", "two", "three", "four"))
+        await service.append("talk", [{**entry, "parent": "e2"} for entry in said("again")])
+        await service.append("talk", said("more", "yet more"))
+        await service.rewind("e0", "talk")
+        await service.append("talk", said("from the beginning", "on"))
+        await service.fork("talk", at, "try")
+        await service.append("try", said("and on"))
+        before = await service.work.store.read(told, 1)
+        file.write_bytes(b"".join([page async for page in service.export("try")]))
+    async with serving(tmp_path / "other.sqlite") as other:
+        for added in (6 if at == "e7" else 3, 0):
+            outcome = await other.import_file(file)
+            assert (outcome.report.rows_added, outcome.report.bad_lines) == (added, 0)
+            assert await other.work.store.read(told) == before
+        assert (await other.doctor()).healthy
+        assert (await other.append("try", said("later"))).refs == (f"e{int(at[1:]) + 2}",)
+
+
+async def test_a_number_that_is_taken_or_absurd_moves_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "odd.jsonl"
+    odd = [{"next_number": number} for number in (1, 2**60, -3)]
+    file.write_text("".join(json.dumps(line) + "\n" for line in [*said("one", "two"), *odd, *said("three")]))
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        report = (await service.import_file(file, "neutral", "talk")).report
+        assert (report.rows_added, report.bad_lines) == (3, 2)
+        assert await texts(service, "talk", 3) == ["one", "two", "three"]
 
 
 # --- what is gone

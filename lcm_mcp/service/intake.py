@@ -29,6 +29,7 @@ from lcm_mcp.transcript.importers import (
     Entry,
     Event,
     Mark,
+    Numbered,
     Other,
     Resume,
     SessionFound,
@@ -293,6 +294,8 @@ def _heed(db: apsw.Connection, intake: Intake, event: Event) -> None:
             _end_at(db, intake.fed[event.session_key].session.id, event.entry_id)
         case TakenBack():
             _take_back(db, intake, event)
+        case Numbered():
+            sessions.number_from(db, intake.fed[event.session_key].session.id, Seq(event.number))
         case _:
             pass
 

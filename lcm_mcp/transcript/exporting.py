@@ -1,10 +1,10 @@
 """A session written out: as neutral JSON lines that import as the same conversation, or as Markdown to read.
 
 JSON lines hold every row in the order of their numbers, with all their parts, image bytes included, so that
-an import numbers them alike; a row that does not follow the one before it names its parent, and a last line
-says where the path ends that ends elsewhere. Not in them: other contents that came under an entry_id,
-summaries and cuts. Markdown holds the active path. Functions take a connection and never begin or commit; a
-page costs its rows.
+an import numbers them alike; a row that does not follow the one before it names its parent, a line before it
+says its number where a fork left some out, and a last line where the path ends that ends elsewhere. Not in
+them: other contents that came under an entry_id, summaries and cuts. Markdown holds the active path. Functions
+take a connection and never begin or commit; a page costs its rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Export:
     """A session on its way out; rows appended after it began are left out. Read it page by page.
 
     prevs are the rows before rows that do not follow their neighbour; head is where an import that has read
-    so far would go on. masking masks the keys in what leaves.
+    so far would go on, number what it would call the next one. masking masks the keys in what leaves.
     """
 
     session: Session
@@ -61,6 +61,7 @@ class Export:
     next: Seq
     head: Seq
     masking: Masking | None = None
+    number: Seq = FIRST
     parents: frozenset[Seq] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -118,6 +119,9 @@ def _entries(db: apsw.Connection, export: Export, last: Seq) -> Iterator[Json]:
     following = {mark.seq: after.seq for mark, after in pairwise(marks)}
     rows = read_rows(db, number, [Segment(export.next, last)], images=True)
     for mark, row in zip(marks, rows, strict=False):
+        if row.seq != export.number:
+            yield {"next_number": row.seq}
+        export.number = Seq(row.seq + 1)
         left = _was_never_active(mark, row) and export.is_left(row.seq, following.get(row.seq))
         yield _entry(db, export, row, left=left)
         if not left:

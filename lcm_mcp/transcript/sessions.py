@@ -145,6 +145,15 @@ def move_leaf(db: apsw.Connection, session: SessionId, leaf: Seq) -> None:
     db.execute("UPDATE session SET leaf = ? WHERE id = ?", (leaf, session))
 
 
+def number_from(db: apsw.Connection, session: SessionId, seq: Seq) -> None:
+    """Let the next row have this number, where its own would be a lower one; those before name no row."""
+    db.execute(
+        """UPDATE session SET unused = unused + ?1 - next_seq, next_seq = ?1
+            WHERE id = ?2 AND next_seq < ?1""",
+        (seq, session),
+    )
+
+
 def note_opener(db: apsw.Connection, session: SessionId, opener: Seq | None) -> None:
     """Note which row of the parent started the session, where that was not known when it was made."""
     db.execute("UPDATE session SET opener = coalesce(opener, ?) WHERE id = ?", (opener, session))

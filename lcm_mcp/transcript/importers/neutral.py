@@ -3,13 +3,14 @@
 The header is a first object {"session": key, "title"?, "project"?}. An entry that names no entry_id
 gets "@<n>", its place among the file's records, so that importing a grown file again adds only what
 is new. Lines that cannot be read count as records too: mending one must not rename those after it. A line
-{"ends_at": id, "after": id} says that the conversation, if it ends at the one row, ends at the other.
+{"ends_at": id, "after": id} says that the conversation, if it ends at the one row, ends at the other, and
+{"next_number": n} that its next row is number n, which leaves out the numbers that a fork has no rows of.
 A line that is no entry is reported and passed over; nothing else of the file is refused for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from lcm_mcp.transcript.importers.report import (
     Entry,
     Event,
     Mark,
+    Numbered,
     Resume,
     SessionFound,
     TakenBack,
@@ -29,6 +31,8 @@ from lcm_mcp.transcript.importers.report import (
 )
 from lcm_mcp.transcript.model import Json, JsonObject
 
+MOST_ROWS = 2**40
+"""A higher number is no line of an export: it would leave no room for others."""
 _HEADER_KEYS = frozenset(("session", "title", "project"))
 
 
@@ -78,12 +82,11 @@ class _Reading:
             yield self._open(found.value)
             yield from _header_troubles(found)
             return
-        ended = _ended(found.value) if isinstance(found, Object) else None
-        if ended is not None:
+        if isinstance(found, Object) and (said := _said_of_rows(found.value)) is not None:
             if self.found is None:
                 yield self._open({})
             assert self.found is not None
-            yield TakenBack(self.found.key, *ended)
+            yield said(self.found.key)
             return
         self.ordinal += 1
         if isinstance(found, BadLine):
@@ -118,10 +121,17 @@ def is_header(value: Block) -> bool:
     return "session" in value and "role" not in value and "type" not in value
 
 
-def _ended(value: Block) -> tuple[str, str] | None:
-    """Which row a conversation is to end at, and from which one on, if a line says so: that one first."""
-    after, ends_at = _text(value, "after"), _text(value, "ends_at")
-    return None if after is None or ends_at is None or "role" in value else (after, ends_at)
+def _said_of_rows(value: Block) -> Callable[[str], Event] | None:
+    """What a line that is no entry says of a session (by its key): at which row it is to end, if it ends at
+    another one, or which number its next row has."""
+    after, ends_at, number = _text(value, "after"), _text(value, "ends_at"), value.get("next_number")
+    if "role" in value:
+        return None
+    if after is not None and ends_at is not None:
+        return lambda key: TakenBack(key, after, ends_at)
+    if isinstance(number, int) and 0 < number <= MOST_ROWS:
+        return lambda key: Numbered(key, number)
+    return None
 
 
 def is_line(value: Block) -> bool:

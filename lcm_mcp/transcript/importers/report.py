@@ -105,7 +105,15 @@ class TakenBack:
     to: str
 
 
-Event = SessionFound | Entry | Tip | Other | Trouble | TakenBack
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """The session's next row has this number where it would have a lower one; those in between name none."""
+
+    session_key: str
+    number: int
+
+
+Event = SessionFound | Entry | Tip | Other | Trouble | TakenBack | Numbered
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,7 +206,7 @@ class Tally:
                 self._other[kind] += 1
             case Trouble():
                 self._add_trouble(event)
-            case Tip() | TakenBack():
+            case Tip() | TakenBack() | Numbered():
                 pass
             case _:
                 assert_never(event)
