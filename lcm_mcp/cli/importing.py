@@ -43,11 +43,6 @@ FORMAT_NAMES = (
 )
 """Those of the importers, named here so that a command is known without loading them."""
 _NAMED_CONFLICTS = 5
-_FILES = (
-    *("*.jsonl", "*.jsonl.zst", "*.traj", "conversations*.json"),
-    *("session-*.json", "ses_*.json", "opencode*.db", "state.vscdb"),
-)
-"""The files that a folder stands for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +111,11 @@ def import_command(
 
 def _files(path: Path) -> Iterator[Path]:
     from lcm_mcp.settings import default_folder
+    from lcm_mcp.transcript.importers.places import FILES
 
     if path.is_dir():
         own = _claude_folder(str(default_folder()))
-        files = (file for pattern in _FILES for file in path.rglob(pattern))
+        files = (file for pattern in FILES for file in path.rglob(pattern))
         yield from sorted(file for file in files if own not in file.parts)
     else:
         yield path

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio.to_thread
 import apsw
 
-from lcm_mcp.service.following import facts_at
+from lcm_mcp.service.intake import facts_at
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Facts

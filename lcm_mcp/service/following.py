@@ -9,7 +9,6 @@ rows are folded where passes live beside the requests, else not here.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -25,14 +24,16 @@ import apsw
 
 from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreError, UnknownSession
 from lcm_mcp.ids import SessionId, parse_address
-from lcm_mcp.service.importing import import_file, register
-from lcm_mcp.service.intake import Intake, Moved, facts_of, read_on, store_batch
+from lcm_mcp.service import rereading
+from lcm_mcp.service.importing import register
+from lcm_mcp.service.intake import SHORTLY, Intake, Moved, facts_at, read_on, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.storage.connections import translated
 from lcm_mcp.transcript import followed, sessions
-from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Facts, Folder, Followed, Glance, Wish
-from lcm_mcp.transcript.importers import can_follow, detect
+from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Folder, Followed, Glance, Wish
+from lcm_mcp.transcript.importers import detect
+from lcm_mcp.transcript.importers.places import is_transcript
 from lcm_mcp.transcript.redacting import Masking
 
 P = ParamSpec("P")
@@ -42,9 +43,8 @@ CATCH_UP_S = 0.2
 LOOKING_S = 0.1
 """Of CATCH_UP_S: the longest that looking at files and at folders may take, each."""
 LONGEST_LINE_BYTES = 8 * 1024 * 1024
-"""A longer line is left to an import: it could not be taken in within the time."""
+"""A longer line, or file that is read whole, is left to an import: there is no time for it."""
 MAX_MOVES = 5
-SUFFIX = ".jsonl"
 
 
 @dataclass(slots=True)
@@ -142,32 +142,11 @@ async def keep_up(work: Workplace, path: Path) -> SessionId | None:
         raise ImportRefused(str(path), "there is no such file", "Check the path and its permissions.")
     files = await work.store.read(followed.of_path, place)
     if not files:
-        name = await anyio.to_thread.run_sync(_read_whole, place)
-        if name is not None:
-            return await _import_whole(work, place, name)
         files = [await register(work, place, Wish(UNKNOWN_FORMAT, "", work.settings.fold_imports))]
     now = _Round(0.0)
     for file in files:
         await _take_in(work, now, file.id)
     return await work.store.read(followed.main_session, files[0])
-
-
-def _read_whole(path: Path) -> str | None:
-    """The format of a file that cannot be read on from where it was left; None for any other."""
-    try:
-        name = detect(path)
-        return None if can_follow(path, name) else name
-    except (ImportRefused, OSError):
-        return None  # nothing is in it yet, perhaps
-
-
-async def _import_whole(work: Workplace, path: Path, name: str) -> SessionId | None:
-    """Read all of a file; what is known already changes nothing."""
-    outcome = await import_file(work, path, name, None, fold=False, on_rows=None, follow=False)
-    if not outcome.sessions:
-        return None
-    found = await work.store.read(sessions.find_by_key, outcome.sessions[0].session)
-    return None if found is None else found.id
 
 
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
@@ -241,15 +220,6 @@ def _changed(files: Sequence[Glance], deadline: float) -> tuple[list[Glance], li
     return [file for _, file in sorted(changed)], behind
 
 
-def facts_at(path: str) -> Facts | None:
-    """What the file system says of an ordinary file at a path; None where there is none to be seen."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return facts_of(status) if stat.S_ISREG(status.st_mode) else None
-
-
 async def _take_in(work: Workplace, now: _Round, number: int) -> bool:
     """Read a file on to its end; False where something is left to read.
 
@@ -283,6 +253,8 @@ async def _in_its_format(work: Workplace, file: Followed) -> Followed:
 async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
     """Read on from where the record stands: True at the file's end, False where more is left, None where the
     record has to be looked at anew."""
+    if await rereading.is_reread(file):
+        return await _read_again(work, now, file)
     resume = await work.store.read(followed.resume_of, file)
     if resume is None:
         return None
@@ -296,6 +268,18 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
         except Moved:
             return None
     return found.facts.size - found.lines.prefix.length <= LONGEST_LINE_BYTES
+
+
+async def _read_again(work: Workplace, now: _Round, file: Followed) -> bool:
+    """Read a file whole that cannot be read on; a large one is left to an import where a read waits."""
+    if now.deadline and os.path.getsize(file.path) > LONGEST_LINE_BYTES:
+        return False
+    record = await rereading.begin(work, file)
+    with closing(await anyio.to_thread.run_sync(rereading.reading, record)) as found:
+        found.most = SHORTLY
+        await _take(work, now, found, file)
+    await rereading.finish(work, record)
+    return True
 
 
 async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) -> None:
@@ -362,7 +346,7 @@ def _looked_into(folders: Sequence[Folder], deadline: float) -> _Seen:
 
 
 def _transcripts(entries: Iterable[os.DirEntry[str]]) -> list[Path]:
-    return [Path(entry.path) for entry in entries if entry.name.endswith(SUFFIX) and entry.is_file()]
+    return [Path(entry.path) for entry in entries if is_transcript(entry.name) and entry.is_file()]
 
 
 def _unknown(db: apsw.Connection, files: Sequence[tuple[Path, Wish]]) -> list[tuple[Path, Wish]]:

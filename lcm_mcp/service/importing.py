@@ -10,12 +10,14 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
 import apsw
 
 from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.service import rereading
 from lcm_mcp.service.answers import Imported, ImportOutcome
 from lcm_mcp.service.intake import Fed, Intake, look, store_batch, whole_file
 from lcm_mcp.service.memory import fold_memory
@@ -44,9 +46,9 @@ async def import_file(
         )
     await anyio.to_thread.run_sync(check_file, path, name)
     key = None if session is None else checked_key(session)
-    live = follow and await anyio.to_thread.run_sync(can_follow, path, name)
-    record = await _from_the_start(work, path, Wish(name, key or "", fold)) if live else None
-    intake = await anyio.to_thread.run_sync(whole_file, path, name, key, record)
+    live = await anyio.to_thread.run_sync(can_follow, path, name)
+    record = await _from_the_start(work, path, Wish(name, key or "", fold), live) if follow else None
+    intake = await anyio.to_thread.run_sync(partial(whole_file, path, name, key, record, marked=live))
     intake.large_chars = work.settings.large_file_chars
     intake.masking = Masking(sized=True) if work.settings.redact_stored else None
     with closing(intake):
@@ -55,6 +57,8 @@ async def import_file(
             del batch  # before the next one is read: either may hold very long lines
             if on_rows is not None:
                 on_rows(sum(fed.added for fed in intake.fed.values()))
+    if record is not None and not live:
+        await rereading.finish(work, record)
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
     masked = {} if intake.masking is None else dict(intake.masking.masked)
     return ImportOutcome(_account(intake, imported), imported, masked)
@@ -82,7 +86,7 @@ def _account(intake: Intake, imported: Sequence[Imported]) -> ImportReport:
     )
 
 
-async def _from_the_start(work: Workplace, path: Path, wish: Wish) -> Followed | None:
+async def _from_the_start(work: Workplace, path: Path, wish: Wish, live: bool) -> Followed | None:
     """The record of a file that is about to be read whole; None where its path cannot be written down."""
     place = Path(os.path.abspath(path))
     try:
@@ -90,6 +94,8 @@ async def _from_the_start(work: Workplace, path: Path, wish: Wish) -> Followed |
     except UnicodeEncodeError:
         return None
     record = await register(work, place, wish)
+    if not live:
+        return await rereading.begin(work, record)
     if record.offset == 0:
         return record
     found = await anyio.to_thread.run_sync(_looked_at, record)

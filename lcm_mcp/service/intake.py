@@ -8,6 +8,7 @@ transcript that the next one completes, without a row twice. No file is ever wri
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,7 @@ SHORTLY = Most(200, 1024 * 1024)
 WHOLE = Most(1_000, 2 * 1024 * 1024)
 """Of a file that is read whole: fewer commits, each of which writes the same pages of indexes again."""
 NO_LIMIT = 2**62
+_DATABASES = (".db", ".vscdb", ".sqlite")
 
 Found = Literal["grown", "again", "anew"]
 """What became of a followed file: it goes on from where it was left, is to be read again from its start, or
@@ -69,6 +71,24 @@ says something else now."""
 
 def facts_of(status: os.stat_result) -> Facts:
     return Facts(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
+
+
+def facts_at(path: str) -> Facts | None:
+    """What the file system says of an ordinary file at a path; None where there is none to be seen.
+
+    What was written to a database stands in its log at first, so that counts as part of it.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    facts = facts_of(status)
+    log = facts_at(f"{path}-wal") if path.endswith(_DATABASES) else None
+    if log is None:
+        return facts
+    return replace(facts, size=facts.size + log.size, mtime=max(facts.mtime, log.mtime))
 
 
 def look(file: BinaryIO, record: Followed) -> Found:
@@ -116,8 +136,8 @@ class Intake:
     """A file being read: what it told so far, and the sessions it feeds by their keys at the source.
 
     record is None where the file is not followed. alone: the reader goes on if another one moved the record,
-    for an account of the whole file; without it such a batch is not stored. renamed are the entries of this
-    reading that are known by another id than the one their place makes.
+    for an account of the whole file; without it such a batch is not stored. marked: it is told where lines
+    end. renamed are the entries of this reading that are known by another id than the one their place makes.
     """
 
     tally: Tally
@@ -130,6 +150,7 @@ class Intake:
     after: Iterator[Event | Mark] | None = field(default_factory=lambda: iter(()))
     record: Followed | None = None
     alone: bool = False
+    marked: bool = True
     most: Most = SHORTLY
     large_chars: int = LARGE_CHARACTERS
     masking: Masking | None = None
@@ -172,7 +193,7 @@ class Intake:
                 else:
                     self._note(event)
                     items.append((event, None))
-                if self.record is None and (len(items) >= self.most.events or size >= self.most.bytes):
+                if not self.marked and (len(items) >= self.most.events or size >= self.most.bytes):
                     return Batch(items, None)  # nobody asks where it ended
         except OSError as error:
             raise ImportRefused(
@@ -201,20 +222,23 @@ class Intake:
             self.trouble = f"line {event.line} was not understood: {event.problem}"
 
 
-def whole_file(path: Path, name: str, key: str | None, record: Followed | None) -> Intake:
-    """Read all of a file, its unended last line too. Raises ImportRefused."""
+def whole_file(
+    path: Path, name: str, key: str | None, record: Followed | None, *, marked: bool = True
+) -> Intake:
+    """Read all of a file, its unended last line too; one without marks cannot be read on. Raises
+    ImportRefused."""
     try:
         file = path.open("rb")
     except OSError as error:
         raise ImportRefused(
             str(path), error.strerror or str(error), "Check the file and import it again"
         ) from error
-    if record is None:
+    if record is None or not marked:
         lines, events = EndedLines(file, Prefix(), NO_LIMIT), FORMATS[name].read(path, key)
         tally = Tally(str(path), name)
-        return Intake(
-            tally, name, file, events, lines, _facts(file), FROM_START, after=None, alone=True, most=WHOLE
-        )
+        made = Intake(tally, name, file, events, lines, _facts(file), FROM_START, None, record, alone=True)
+        made.marked, made.most = False, WHOLE
+        return made
     made = _intake(file, path, name, key, Prefix(), FROM_START, NO_LIMIT)
     made.record, made.alone, made.most = record, True, WHOLE
     made.after = _unended(made, path, key)

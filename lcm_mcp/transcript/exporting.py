@@ -3,8 +3,8 @@
 JSON lines hold every row in the order of their numbers, with all their parts, image bytes included, so that
 an import numbers them alike; a row that does not follow the one before it names its parent, a line before it
 says its number where a fork left some out, and a last line where the path ends that ends elsewhere. Not in
-them: other contents that came under an entry_id, summaries and cuts. Markdown holds the active path. Functions
-take a connection and never begin or commit; a page costs its rows.
+them: other contents that came under an entry_id, summaries and cuts. Markdown holds the active path.
+Functions take a connection and never begin or commit; a page costs its rows.
 """
 
 from __future__ import annotations

@@ -237,6 +237,15 @@ def advance(db: apsw.Connection, file: Followed, cursor: Cursor, trouble: str | 
     return found is not None
 
 
+def took_whole(db: apsw.Connection, file: Followed) -> None:
+    """Note that a file that is not read on was read to its end as the record's facts have it."""
+    db.execute(
+        """UPDATE followed SET offset = ?1, size = ?1, mtime = ?, identity = ?, prefix = x'', memory = NULL,
+            trouble = NULL WHERE id = ? AND version = ?""",
+        (file.facts.size, file.facts.mtime, file.facts.identity, file.id, file.version),
+    )
+
+
 def note_trouble(db: apsw.Connection, file: Followed, trouble: str, facts: Facts) -> None:
     """Note why a file is not read, so that it is tried again only once it has changed."""
     db.execute(

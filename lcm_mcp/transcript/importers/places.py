@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 
@@ -29,6 +30,18 @@ CLIENTS: tuple[Client, ...] = (
     Client("pi", ".pi/agent", "PI_CODING_AGENT_DIR", ("sessions",), "*.jsonl"),
     Client("gemini", "", "GEMINI_CLI_HOME", (".gemini/tmp",), "chats/session-*.json*"),
 )
+
+
+FILES = (
+    *("*.jsonl", "*.jsonl.zst", "*.traj", "conversations*.json"),
+    *("session-*.json", "ses_*.json", "opencode*.db", "state.vscdb"),
+)
+"""How the files are called that a folder stands for."""
+
+
+def is_transcript(name: str) -> bool:
+    """Whether a file in a folder may be a transcript, by its name."""
+    return any(fnmatchcase(name, pattern) for pattern in FILES)
 
 
 def folders_of(client: Client, home: Path, variables: Mapping[str, str]) -> Iterator[Path]:
