@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -21,6 +21,7 @@ from typing import Final
 import apsw
 
 from benchmarks.filling import serving
+from lcm_mcp.search.meaning import Meaning, is_installed
 from lcm_mcp.search.stems import Stemmer
 from lcm_mcp.service import Service
 from lcm_mcp.tools import lcm_grep
@@ -92,9 +93,8 @@ def _rows(spans: Sequence[tuple[str, str]]) -> frozenset[int]:
     return frozenset(row for first, last in spans for row in range(int(first) + 1, int(last) + 2))
 
 
-async def measure(meetings: Sequence[Meeting]) -> tuple[Score, Score]:
-    """Ours and plain, each meeting a session and a corpus of its own."""
-    ours, plain = Score(), Score()
+async def measure(meetings: Sequence[Meeting]) -> Mapping[str, Score]:
+    """Ours, semantic too where that is installed, and plain; each meeting a session and corpus of its own."""
     with TemporaryDirectory(prefix="lcm-bench-") as folder:
         async with serving(Path(folder) / "meetings.sqlite") as service:
             for meeting in meetings:
@@ -102,11 +102,23 @@ async def measure(meetings: Sequence[Meeting]) -> tuple[Score, Score]:
                     meeting.name, [{"role": "user", "content": text} for text in meeting.texts]
                 )
             await service.index()
-            for meeting in meetings:
-                for query in meeting.queries:
-                    await _ask(service, meeting, query, ours)
-                _plain(meeting, plain)
-    return ours, plain
+            scores = {"ranked": await _asked(service, meetings)}
+            if is_installed():
+                semantic = Service(replace(service.work, meaning=Meaning()))
+                await semantic.index()
+                scores["ranked, semantic"] = await _asked(semantic, meetings)
+    scores["plain bm25"] = plain = Score()
+    for meeting in meetings:
+        _plain(meeting, plain)
+    return scores
+
+
+async def _asked(service: Service, meetings: Sequence[Meeting]) -> Score:
+    score = Score()
+    for meeting in meetings:
+        for query in meeting.queries:
+            await _ask(service, meeting, query, score)
+    return score
 
 
 async def _ask(service: Service, meeting: Meeting, query: Query, score: Score) -> None:

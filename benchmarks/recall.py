@@ -27,7 +27,7 @@ STRATEGIES: Final[tuple[Strategy, ...]] = ("rolling", "lcm")
 LEAST_REQUESTS: Final = 30
 _DATA = Path(os.environ.get("LCM_BENCH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 _MEETINGS = (
-    f"{'meetings':<22} {'queries':>7} {'@1':>6} {'@10':>6} {'@50':>6} {'in 8 KB':>8} {'recall':>7}"
+    f"{'meetings':<28} {'queries':>7} {'@1':>6} {'@10':>6} {'@50':>6} {'in 8 KB':>8} {'recall':>7}"
     f" {'ms':>6}\n"
     "@n: share of queries with a relevant row among the first n hits; recall: share of their rows among 50"
 )
@@ -59,14 +59,11 @@ async def _meet(folder: Path) -> None:
         return
     print(_MEETINGS)
     chosen, held = await measure(meetings[::2]), await measure(meetings[1::2])
-    for name, pair in (("chosen on", chosen), ("the others", held), ("all", _both(chosen, held))):
-        for what, score in zip(("ranked", "plain bm25"), pair, strict=True):
-            print(_score(f"{name}, {what}", score))
+    both = {name: score + held[name] for name, score in chosen.items()}
+    for half, scores in (("chosen on", chosen), ("the others", held), ("all", both)):
+        for name, score in scores.items():
+            print(_score(f"{half}, {name}", score))
     print()
-
-
-def _both(one: tuple[Score, Score], other: tuple[Score, Score]) -> tuple[Score, Score]:
-    return one[0] + other[0], one[1] + other[1]
 
 
 def _score(name: str, score: Score) -> str:
@@ -74,7 +71,7 @@ def _score(name: str, score: Score) -> str:
     in_text = f"{sum(score.in_text) / len(score.in_text):.3f}" if score.in_text else ""
     ms = 1000 * sum(score.seconds) / len(score.seconds)
     recall = sum(score.recall) / len(score.recall)
-    return f"{name:<22} {len(score.places):>7} {found} {in_text:>8} {recall:>7.3f} {ms:>6.1f}"
+    return f"{name:<28} {len(score.places):>7} {found} {in_text:>8} {recall:>7.3f} {ms:>6.1f}"
 
 
 async def _probe(conversations: Sequence[Conversation]) -> None:

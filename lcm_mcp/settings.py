@@ -186,6 +186,7 @@ class Settings(BaseModel):
     strategy: Literal["rolling", "lcm", "none"] = "rolling"
     fold_imports: _Switch = True
     large_file_chars: _Size = 32_000
+    semantic_search: _Switch = False
     pinned_rows_percent: Annotated[_Whole, Field(ge=0, lt=100)] = 2
     summarizers: EntryList = EXTRACTIVE_ONLY
     summarizer_call_tokens: _Size = 200_000

@@ -59,6 +59,7 @@ _LIBRARIES = {
     "tomlkit": {"clients"},
     "genai_prices": {"models"},
     "re2": {"search"},
+    **dict.fromkeys(("numpy", "tokenizers", "safetensors", "sqlite_vec"), {"search"}),
     "anthropic": {"summarizers"},
     "openai": {"summarizers"},
 }

@@ -19,7 +19,7 @@ from stores import put, serving
 from test_context_docs import MARKER, functions_of
 
 from lcm_mcp.errors import InvalidArgument
-from lcm_mcp.search import ranking, words, worthwhile
+from lcm_mcp.search import meaning, ranking, vectors, words, worthwhile
 from lcm_mcp.search.stems import Stemmer, Term, label
 from lcm_mcp.service import Service, recalling
 from lcm_mcp.service.answers import HitPage
@@ -285,6 +285,12 @@ def test_the_page_on_recall_names_tests_that_exist_and_the_figures_in_force() ->
         f"Up to {worthwhile.FEW_ROWS:,} rows are read",
         f"the {worthwhile.READ_ROWS} that hold most",
         f"text over {words.MOST_CHARACTERS:,} characters",
+        f"first {meaning.MOST_CHARACTERS:,} characters {8 * meaning.BYTES} bits",
+        f"newest {vectors.TAIL_TEXTS} are looked at",
+        f"the newest {vectors.SCANNED:,}, which",
+        f"The {vectors.NEAREST} nearest are fused",
+        f"a row counts 1 over {ranking.FUSED} more than its place",
+        f"{ranking.NEAR} over {ranking.FUSED} more than",
         f"({recalling.MOST_CHARACTERS} characters each, {recalling.MOST_TOKENS:,} tokens in",
     ):
         assert figure in page, figure

@@ -21,7 +21,7 @@ from lcm_mcp.settings import (
 )
 
 _OPTIONAL = {"session", "token", "rolling.contextWindowTokens", "lcm.contextWindowTokens", "lcm.swapPercent"}
-_SWITCH_NAMES = ("foldImports", "splitOversizedUnit", "redactOutgoing", "redactStored")
+_SWITCH_NAMES = ("foldImports", "splitOversizedUnit", "redactOutgoing", "redactStored", "semanticSearch")
 _SWITCHES = [key for key in KEYS if key.endswith(_SWITCH_NAMES)]
 
 

@@ -20,10 +20,12 @@ import apsw
 from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.search.match import MATCH_CHARACTERS
 from lcm_mcp.search.match import Place as Shown
+from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.search.ranking import Line, ranked, rarity
 from lcm_mcp.search.scan import Found, Wanted
 from lcm_mcp.search.stems import Stemmer, Term, is_unspaced, label
 from lcm_mcp.search.streams import Position, Scope
+from lcm_mcp.search.vectors import Near, nearest
 from lcm_mcp.search.words import MOST_CHARACTERS
 from lcm_mcp.search.worthwhile import Chosen, Place, choose
 from lcm_mcp.transcript.path import Path, Segment
@@ -44,10 +46,13 @@ _NEWEST = "SELECT coalesce(max(id), 0) FROM text"
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: its terms, and by which stems it may name a speaker."""
+    """What is asked: its terms, by which stems it may name a speaker, and its text with the model that knows
+    what it means, where there is one."""
 
     terms: Sequence[Term]
     names: frozenset[str]
+    text: str
+    meaning: Meaning | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,7 @@ class Ranked:
     """A page: hits, and how many there are with those before and behind; newest is the text it ends at.
 
     whole: no row that holds a word of the question was left out. rows and summaries count what was read.
+    unknown are newer texts of which it is not known yet what they mean.
     """
 
     found: tuple[Found, ...]
@@ -64,6 +70,7 @@ class Ranked:
     finished: bool
     rows: int
     summaries: int
+    unknown: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +82,10 @@ class _Answer:
     anchor: int = 0
 
 
-def question(db: apsw.Connection, text: str) -> Question:
+def question(db: apsw.Connection, text: str, meaning: Meaning | None) -> Question:
     """A question as it is written, in words that the index knows."""
     stemmer = Stemmer(db)
-    return Question(stemmer.terms(text), stemmer.names(text))
+    return Question(stemmer.terms(text), stemmer.names(text), text, meaning)
 
 
 def newest_text(db: apsw.Connection) -> int:
@@ -98,9 +105,11 @@ def rank(
     """The hits from page[0] to before page[1], best first, among texts up to `newest`."""
     paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
     reading = _Reading(db, wanted, asked, newest, paths)
-    chosen = choose(db, scope, reading.keeps, asked.terms, newest, time.monotonic() + seconds)
+    deadline = time.monotonic() + seconds
+    near = _near(reading, scope)
+    chosen = choose(db, scope, reading.keeps, asked.terms, newest, deadline, near.places if near else ())
     reading.read(chosen)
-    order = _once_each(reading.answers(chosen))
+    order = _once_each(reading.answers(chosen, near))
     found = tuple(reading.found(answer) for answer in order[slice(*page)])
     return Ranked(
         found,
@@ -110,7 +119,17 @@ def rank(
         chosen.finished,
         reading.rows,
         len(reading.lines) - reading.rows,
+        0 if near is None else near.left,
     )
+
+
+def _near(reading: _Reading, scope: Scope) -> Near | None:
+    """The rows near the question in meaning; None where no model knows."""
+    meaning = reading.asked.meaning
+    if meaning is None:
+        return None
+    bits = meaning.bits(reading.asked.text)
+    return nearest(reading.db, meaning, bits, scope, reading.keeps, reading.newest)
 
 
 def _once_each(answers: Iterator[_Answer]) -> Sequence[_Answer]:
@@ -189,12 +208,14 @@ class _Reading:
         place = Place(text, session, Seq(last), "system", "system", at)
         self.stands.append(_Answer(place, node, anchor))
 
-    def answers(self, chosen: Chosen) -> Iterator[_Answer]:
+    def answers(self, chosen: Chosen, near: Near | None) -> Iterator[_Answer]:
         """What was read, best first, then what was not."""
         read = {answer.place for answer in self.stands if answer.node is None}
-        for place in ranked(self.lines, chosen.weights or self._weights(), self.asked.names):
+        ranks = None if near is None else near.ranks()
+        for place in ranked(self.lines, chosen.weights or self._weights(), self.asked.names, ranks):
             yield self.stands[place]
-        yield from (_Answer(place) for place in chosen.rest if place not in read)
+        rest = chosen.rest if near is None else (*chosen.rest, *near.places)
+        yield from (_Answer(place) for place in rest if place not in read)
 
     def _weights(self) -> Mapping[str, float]:
         """Counted in the rows that were read."""

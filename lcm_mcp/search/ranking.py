@@ -1,9 +1,10 @@
-"""How well rows answer a question: BM25 over each row and over the rows around it, without a model.
+"""How well rows answer a question: BM25 over each row and over the rows around it.
 
 An answer often stands next to the words of its question, so the rows before count nearly in full and those
 after a little. Rows of whoever the question names are lifted, very short ones lowered, and rows next to a
 better one come later, since that one already leads there. Every figure here was chosen on one half of real
-meetings and tried on the other (docs/recall.md); nothing is asked of a store.
+meetings and tried on the other (docs/recall.md); nothing is asked of a store. Where it is known which rows
+are near in meaning, their order is fused with that of the words, whose places count most.
 """
 
 from __future__ import annotations
@@ -36,6 +37,10 @@ AGAIN: Final = 0.6
 """A row within so many rows of one that comes before it counts so much less, for each of those."""
 MOST_APART: Final = 60
 """The first so many are kept apart; the rest follow as they count."""
+FUSED: Final = 10
+"""Of two orders, a row counts one over so many places more than its own, in each."""
+NEAR: Final = 0.2
+"""What a place among the rows near in meaning counts of one among those that hold the words."""
 
 _FADES: Final = {
     step: FADE ** abs(step) * (AFTER if step > 0 else 1.0) for step in range(-AROUND, AROUND + 1)
@@ -65,14 +70,40 @@ def rarity(texts: int, holding: int) -> float:
     return math.log(1 + (texts - holding + 0.5) / (holding + 0.5))
 
 
-def ranked(lines: Sequence[Line], weights: Mapping[str, float], names: frozenset[str]) -> list[int]:
-    """The places of the wanted lines that hold a term, best first; of equal ones the later line."""
+def ranked(
+    lines: Sequence[Line],
+    weights: Mapping[str, float],
+    names: frozenset[str],
+    near: Mapping[tuple[int, int], int] | None = None,
+) -> list[int]:
+    """The places of the wanted lines that hold a term, best first; of equal ones the later line.
+
+    near: rows by session and number, which may be answers without a term, and the place of each among them.
+    """
     scores = _scores(lines, weights)
     named = _named(lines, names)
     for place, line in enumerate(lines):
         scores[place] *= (NAMED if line.speaker in named else 1.0) * (FEW if line.words < FEW_WORDS else 1.0)
+    if near is not None:
+        scores = _fused(lines, scores, near)
     wanted = [place for place, line in enumerate(lines) if line.wanted and scores[place] > 0]
     return _apart(lines, wanted, scores)
+
+
+def _fused(
+    lines: Sequence[Line], scores: Sequence[float], near: Mapping[tuple[int, int], int]
+) -> list[float]:
+    """What lines count for their places in both orders."""
+    held = [place for place, line in enumerate(lines) if line.wanted and scores[place] > 0]
+    order = sorted(held, key=lambda place: (-scores[place], -lines[place].last))
+    fused = [0.0] * len(lines)
+    for rank, place in enumerate(order, 1):
+        fused[place] = 1 / (FUSED + rank)
+    for place, line in enumerate(lines):
+        rank = None if line.summary else near.get((line.session, line.first))
+        if rank is not None:
+            fused[place] += NEAR / (FUSED + rank)
+    return fused
 
 
 def _scores(lines: Sequence[Line], weights: Mapping[str, float]) -> list[float]:

@@ -43,6 +43,7 @@ MOST_TEXTS: Final = 3000
 KEPT_ROWS: Final = 800
 READ_ROWS: Final = 48
 """Rows that are read with those around them; the rest stay in the order of what they hold."""
+READ_NEAR: Final = 24
 READ_SUMMARIES: Final = 16
 AT_ONCE: Final = 400
 CLOCK_EVERY: Final = 64
@@ -97,9 +98,15 @@ class Chosen:
 
 
 def choose(
-    db: apsw.Connection, scope: Scope, keeps: Keeps, terms: Sequence[Term], newest: int, deadline: float
+    db: apsw.Connection,
+    scope: Scope,
+    keeps: Keeps,
+    terms: Sequence[Term],
+    newest: int,
+    deadline: float,
+    near: Sequence[Place] = (),
 ) -> Chosen:
-    """What to read for these terms, of texts up to `newest`."""
+    """What to read for these terms, and for the first rows near in meaning, of texts up to `newest`."""
     rows = size_of(db, scope)
     if rows <= FEW_ROWS and _bytes_of(db, scope) <= FEW_BYTES:
         return _all(db, scope)
@@ -108,10 +115,10 @@ def choose(
     weights = held.weights()
     kept, whole = _kept(db, scope, keeps, held, weights)
     best = heapq.nlargest(READ_ROWS, kept, key=lambda place: (kept[place], place.text))
-    read = set(best)
+    read = {*best, *near[:READ_NEAR]}
     rest = sorted((each for each in kept if each not in read), key=lambda place: (-kept[place], -place.text))
     return Chosen(
-        parts=list(_stretches(best)),
+        parts=list(_stretches(read)),
         nodes=_nodes(db, scope, held.summaries(weights)),
         weights=weights,
         rest=rest,
@@ -249,8 +256,8 @@ def _kept(
     seen: dict[int, dict[int, int]] = {session: {} for session in scope.sessions}
     asked = 0
     while asked < len(order) and len(places) < KEPT_ROWS:
-        for place in _places(db, order[asked : asked + AT_ONCE]):
-            if place.session in scope.sessions and _holds(scope, place.seq):
+        for place in places_of(db, order[asked : asked + AT_ONCE]):
+            if is_in(scope, place):
                 seen[place.session][place.seq] = held.held[place.text]
                 if keeps(place):
                     places.append(place)
@@ -268,13 +275,18 @@ def _around(seen: Mapping[int, int], seq: int) -> int:
     return bits
 
 
-def _places(db: apsw.Connection, texts: Sequence[int]) -> Iterator[Place]:
+def places_of(db: apsw.Connection, texts: Sequence[int]) -> Iterator[Place]:
+    """The rows of texts, in whatever session."""
     for text, session, seq, role, results, at in db.execute(_OF_TEXTS, (json.dumps(texts),)):
         yield Place(text, session, seq, role, "tool" if results else role, at)
 
 
-def _holds(scope: Scope, seq: int) -> bool:
-    return scope.rows is None or any(part.low <= seq <= part.high for part in scope.rows)
+def is_in(scope: Scope, place: Place) -> bool:
+    """Whether a row is one of a scope's."""
+    rows = scope.rows
+    return place.session in scope.sessions and (
+        rows is None or any(part.low <= place.seq <= part.high for part in rows)
+    )
 
 
 def _stretches(places: Iterable[Place]) -> Iterator[tuple[SessionId, Segment]]:

@@ -95,8 +95,10 @@ class Service:
 
     @classmethod
     def open(cls, settings: Settings) -> Service:
-        """Open (or create) the store that the settings name. Raises StoreError."""
-        return cls(Workplace(Store.open(settings.db), settings, (Extractive(),), models_of(settings)))
+        """Open (or create) the store that the settings name. Raises StoreError, and SettingsError where they
+        want what is not installed."""
+        meaning, models = indexing.meaning_of(settings), models_of(settings)
+        return cls(Workplace(Store.open(settings.db), settings, (Extractive(),), models, meaning=meaning))
 
     async def close(self) -> None:
         """Close the store; what is called after this raises StoreClosed."""
@@ -111,7 +113,7 @@ class Service:
     async def running(self, *, finish: bool = False) -> AsyncGenerator[None]:
         """Host passes and keep the index fed; on leaving both end, or are waited for with `finish`."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(indexing.keep_fed, self.work.store, self.work.settings.large_file_chars)
+            tasks.start_soon(indexing.keep_fed, self.work)
             async with self.background.running(finish=finish):
                 yield
             tasks.cancel_scope.cancel()
@@ -120,7 +122,7 @@ class Service:
 
     async def index(self, on_left: Callable[[int], None] | None = None) -> None:
         """Feed the search index all there is; on_left is told how many texts are left."""
-        await indexing.feed_all(self.work.store, self.work.settings.large_file_chars, on_left)
+        await indexing.feed_all(self.work, on_left)
 
     def reporting(self, report: Report) -> Service:
         """The same service for one call that wants to be told how far it is."""

@@ -23,7 +23,7 @@ from lcm_mcp.dag.checking import Fault
 from lcm_mcp.dag.leases import left_leases
 from lcm_mcp.errors import InstallRefused, StoreError
 from lcm_mcp.ids import Seq
-from lcm_mcp.search import index, words
+from lcm_mcp.search import index, vectors, words
 from lcm_mcp.service import troubles
 from lcm_mcp.service.answers import Check, Diagnosis, SettingLine
 from lcm_mcp.service.followed_state import following_state
@@ -205,11 +205,12 @@ def _coverage(db: apsw.Connection) -> Check:
 
 
 def index_faults(db: apsw.Connection) -> list[str]:
-    """What is wrong with the two search indexes."""
+    """What is wrong with the search indexes, and with what is known of the meaning of texts."""
     return [
         *integrity.index_faults(db),
         *index.faults(db, MOST_INDEXED),
         *words.faults(db, MOST_INDEXED),
+        *vectors.faults(db),
     ]
 
 

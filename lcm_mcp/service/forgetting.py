@@ -15,7 +15,7 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.leases import is_leased
 from lcm_mcp.errors import InvalidArgument, StoreBusy
 from lcm_mcp.ids import SessionId
-from lcm_mcp.search import index, words
+from lcm_mcp.search import index, vectors, words
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace, named_session
 from lcm_mcp.transcript import followed, purging, sessions
@@ -64,6 +64,7 @@ def _forget(db: apsw.Connection, key: str) -> Gone:
     files = followed.stop(db, session.id)
     index.forget(db, found.texts)
     words.forget(db, found.texts)
+    vectors.forget(db, found.texts)
     images = purging.purge(db, session.id, found.texts)
     return (
         session.key,

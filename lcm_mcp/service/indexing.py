@@ -13,9 +13,11 @@ from collections.abc import Callable
 
 import anyio
 
-from lcm_mcp.errors import StoreClosed, StoreError
-from lcm_mcp.search import index, words
-from lcm_mcp.storage.connections import Store
+from lcm_mcp.errors import SettingsError, StoreClosed, StoreError
+from lcm_mcp.search import index, vectors, words
+from lcm_mcp.search.meaning import Meaning, is_installed
+from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.settings import Settings
 from lcm_mcp.transcript import files, repacking
 
 PAUSE_S = 0.2
@@ -24,27 +26,41 @@ LOOK_S = 30.0
 """Texts of another process that died before it indexed them are found by looking now and then."""
 
 
-async def feed_all(store: Store, large_chars: int, on_left: Callable[[int], None] | None = None) -> None:
+def meaning_of(settings: Settings) -> Meaning | None:
+    """The model of semantic search where that is on. Raises SettingsError where its packages are missing."""
+    if not settings.semantic_search:
+        return None
+    if not is_installed():
+        raise SettingsError(
+            "semanticSearch needs packages that are missing: pip install 'lcm-mcp[semantic]', or turn it off."
+        )
+    return Meaning()
+
+
+async def feed_all(work: Workplace, on_left: Callable[[int], None] | None = None) -> None:
     """Index all there is; on_left is told how many texts are left, counting what both indexes lack twice.
-    Results of earlier builds that say more than large_chars become files first."""
+    Large results of earlier builds become files first."""
+    store, meaning = work.store, work.meaning
     while await store.read(files.behind):
-        await store.write(files.catch_up, large_chars)
+        await store.write(files.catch_up, work.settings.large_file_chars)
     for one in (index, words):
         while await store.read(one.behind):
             await store.write_derived(one.feed)
             if on_left is not None:
                 on_left(await store.read(index.unindexed) + await store.read(words.unindexed))
+    while meaning is not None and await store.read(vectors.behind, meaning):
+        await store.write_derived(vectors.feed, meaning)
     while await store.read(repacking.behind):
         await store.write(repacking.catch_up)
 
 
-async def keep_fed(store: Store, large_chars: int) -> None:
+async def keep_fed(work: Workplace) -> None:
     """Index what is committed as long as this runs. A store that cannot be written is tried again later."""
     told = False
     while True:
-        committed = store.committed
+        committed = work.store.committed
         try:
-            await feed_all(store, large_chars)
+            await feed_all(work)
         except StoreClosed:
             return
         except StoreError as error:

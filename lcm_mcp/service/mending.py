@@ -15,7 +15,7 @@ import apsw
 from lcm_mcp.dag import checking as dag_checking
 from lcm_mcp.dag.leases import reap_leases
 from lcm_mcp.errors import StoreError
-from lcm_mcp.search import index, words
+from lcm_mcp.search import index, vectors, words
 from lcm_mcp.service.answers import Diagnosis
 from lcm_mcp.service.doctoring import index_faults
 from lcm_mcp.service.indexing import feed_all
@@ -59,7 +59,8 @@ async def mend(work: Workplace, diagnosis: Diagnosis) -> Sequence[str]:
     if await _is_index_false(work):
         await work.store.write(index.reset)
         await work.store.write(words.reset)
-        await feed_all(work.store, work.settings.large_file_chars)
+        await work.store.write(vectors.reset)
+        await feed_all(work)
         said.append("The search index was made anew.")
     said += [await work.store.write(step) for step in _STEPS]
     return [*done, *(each for each in said if each is not None)]
@@ -138,6 +139,7 @@ def _texts(db: apsw.Connection) -> str | None:
         return None
     index.forget(db, found)
     words.forget(db, found)
+    vectors.forget(db, found)
     checking.drop_texts(db, found)
     return f"{len(found)} texts that belonged to nothing were dropped."
 

@@ -236,7 +236,7 @@ async def _answer(
     work: Workplace, query: PrepareQuery, judged: Judged, receipt: Receipt | None, notes: tuple[str, ...]
 ) -> Prepared:
     view = judged.view
-    outlined, change, unheld, recalled = await work.store.read(_since, view, query, judged)
+    outlined, change, unheld, recalled = await work.store.read(_since, work, view, query, judged)
     judged = replace(judged, recalled=recalled)
     status, said = status_of(work.settings, query, judged)
     open_now = await work.store.read(breakers_open, work.models) if work.models else []
@@ -263,7 +263,7 @@ async def _answer(
 
 
 def _since(
-    db: apsw.Connection, view: View, query: PrepareQuery, judged: Judged
+    db: apsw.Connection, work: Workplace, view: View, query: PrepareQuery, judged: Judged
 ) -> tuple[Outline, Change, tuple[str, ...], Recalled]:
     """What the view is, what has changed since the one that the client holds, why that is not gone by, and
     what was recalled."""
@@ -273,7 +273,7 @@ def _since(
     unheld = (held,) if isinstance(held, str) else ()
     if query.query is not None:
         room = None if judged.window is None else judged.window.tokens - judged.tokens
-        recalled = recall(db, view, query.query, room)
+        recalled = recall(db, view, query.query, room, work.meaning)
     change, recalled = _changed(db, view, query.format, None if isinstance(held, str) else held, recalled)
     return outline(db, view), change, unheld, recalled
 

@@ -31,7 +31,8 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
         seen, newest = (int(value) for value in cursors.read(query.cursor, asked, int, int))
     wanted = wanted_by(query)
     page = seen, seen + query.limit
-    ranked = rank(db, place.scope, wanted, question(db, readable(query.pattern)), page, newest, SCAN_S)
+    words = question(db, readable(query.pattern), work.meaning)
+    ranked = rank(db, place.scope, wanted, words, page, newest, SCAN_S)
     more = ranked.count > seen + len(ranked.found)
     return HitPage(
         scope=place.words,
@@ -41,7 +42,7 @@ def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
         at_least=ranked.count,
         complete=more or ranked.whole,
         reason=None if more or ranked.whole else _reason(ranked),
-        searched=_searched(query, place, ranked),
+        searched=_searched(query, place, ranked, semantic=work.meaning is not None),
         next_cursor=cursors.make(asked, (seen + len(ranked.found), ranked.newest)) if more else None,
     )
 
@@ -63,10 +64,13 @@ def _reason(ranked: Ranked) -> str:
     return f"only the best {ranked.count} are ranked; rarer words, or order newest, find more"
 
 
-def _searched(query: GrepQuery, place: Place, ranked: Ranked) -> str:
+def _searched(query: GrepQuery, place: Place, ranked: Ranked, *, semantic: bool) -> str:
     what = {"all": "rows and summaries", "rows": "rows", "summaries": "summaries"}[query.scope]
     removed = "removed rows included" if query.include_removed else "removed rows left out"
+    near = " or near in meaning" if semantic else ""
+    if ranked.unknown:
+        near += f" ({ranked.unknown} newer rows by their words alone, as yet)"
     return (
-        f"{what} in {place.words}, any of the words in any form, best first, {removed}; "
+        f"{what} in {place.words}, any of the words in any form{near}, best first, {removed}; "
         f"{ranked.rows} rows and {ranked.summaries} summaries had to be read"
     )

@@ -19,6 +19,7 @@ from lcm_mcp.projection.formats import DIALECTS
 from lcm_mcp.projection.labels import fence_recalled, quote_block
 from lcm_mcp.projection.model import Message
 from lcm_mcp.search.match import words
+from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.search.ranked import newest_text, question, rank
 from lcm_mcp.search.scan import Found, Wanted
 from lcm_mcp.search.streams import Scope
@@ -71,14 +72,16 @@ class Recalled:
         return ",".join(f"{mark.seq}.{mark.start}" for mark in self.marks)
 
 
-def recall(db: apsw.Connection, view: View, asked: str, room: int | None) -> Recalled:
+def recall(
+    db: apsw.Connection, view: View, asked: str, room: int | None, meaning: Meaning | None
+) -> Recalled:
     """The rows before the tail that answer a question best, as many as fit into so many tokens."""
     rows = Path(db, view.session.id, view.leaf).between(FIRST, Seq(view.floor - 1))
     if not rows:
         return Recalled(notes=(SHOWN_ANYWAY,))
     wanted = Wanted(words(asked, case_sensitive=False), summaries=False)
     scope = Scope({view.session.id: view.leaf}, rows)
-    terms = question(db, readable(asked))
+    terms = question(db, readable(asked), meaning)
     ranked = rank(db, scope, wanted, terms, (0, MOST_ROWS), newest_text(db), SEARCH_S)
     most = MOST_TOKENS if room is None else min(MOST_TOKENS, room)
     marks: list[Mark] = []

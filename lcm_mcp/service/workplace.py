@@ -29,6 +29,7 @@ from lcm_mcp.ids import (
     format_address,
     parse_address,
 )
+from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.background import Background, Report, no_report
 from lcm_mcp.settings import Settings
@@ -50,8 +51,8 @@ class Workplace:
     """The open store, the settings in force and the summarizers in the order they are tried: models, each
     call of which is accounted for, then the chain's end, which costs nothing.
 
-    background holds the passes under way; report is told how far the call at hand is; held_images are those
-    that sessions were found to hold.
+    meaning is the model of semantic search, where that is on. background holds the passes under way; report
+    is told how far the call at hand is; held_images are those that sessions were found to hold.
     """
 
     store: Store
@@ -59,6 +60,7 @@ class Workplace:
     chain: Sequence[Summarizer]
     models: Sequence[Model] = ()
     background: Background = field(default_factory=Background)
+    meaning: Meaning | None = None
     report: Report = no_report
     held_images: set[tuple[SessionId, int]] = field(default_factory=set[tuple[SessionId, int]])
 

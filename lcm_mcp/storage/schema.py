@@ -292,6 +292,15 @@ _PACKED: tuple[str, ...] = (
     "INSERT INTO payload_state SELECT 1, 1, coalesce(max(text), 0) FROM payload",
 )
 
+_VECTORS: tuple[str, ...] = (
+    # What the texts of rows are about, in bits, where semantic search is on; a plain table, so that
+    # nothing is missing where what made them is not. Rows of texts up to id `upto` have bits of this model.
+    "CREATE TABLE vector(text INTEGER PRIMARY KEY, bits BLOB NOT NULL) STRICT",
+    """CREATE TABLE vector_state(
+        one INTEGER PRIMARY KEY CHECK(one = 1), upto INTEGER NOT NULL, model TEXT) STRICT""",
+    "INSERT INTO vector_state VALUES(1, 0, NULL)",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -306,6 +315,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _WORDS,
     _TASKS,
     _PACKED,
+    _VECTORS,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 
