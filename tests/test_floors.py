@@ -59,7 +59,10 @@ _LIBRARIES = {
     "tomlkit": {"clients"},
     "genai_prices": {"models"},
     "re2": {"search"},
-    **dict.fromkeys(("numpy", "tokenizers", "safetensors", "sqlite_vec"), {"search"}),
+    "numpy": {"search"},
+    "safetensors": {"search"},
+    "sqlite_vec": {"search"},
+    "tokenizers": {"search"},
     "anthropic": {"summarizers"},
     "openai": {"summarizers"},
 }

@@ -39,21 +39,20 @@ class Meaning:
     @cached_property
     def _of(self) -> Callable[[str], bytes]:
         import numpy as np
-        from safetensors import safe_open
+        from safetensors.numpy import load_file  # pyright: ignore[reportUnknownVariableType]
         from tokenizers import Tokenizer
 
         package = find_spec("wordllama")
         assert package is not None
         assert package.origin is not None
         folder = Path(package.origin).parent
-        with safe_open(folder / "weights" / "l2_supercat_256.safetensors", framework="numpy") as weights:
-            places: np.ndarray = weights.get_tensor("embedding.weight")
-        places = (places - places.mean(axis=0, dtype=np.float32)).astype(np.float16)
+        places = load_file(folder / "weights" / "l2_supercat_256.safetensors")["embedding.weight"]
+        middle = places.mean(axis=0, dtype=np.float32)
         pieces = Tokenizer.from_file(str(folder / "tokenizers" / "l2_supercat_tokenizer_config.json"))
 
         def bits(text: str) -> bytes:
             ids = pieces.encode(text, add_special_tokens=False).ids
-            return np.packbits(places[ids].sum(axis=0, dtype=np.float32) > 0).tobytes()
+            return np.packbits(places[ids].sum(axis=0, dtype=np.float32) > len(ids) * middle).tobytes()
 
         return bits
 
