@@ -1,4 +1,4 @@
-"""Followed files that cannot be read on (documents, databases, compressed ones) are read again once changed."""
+"""Followed files that cannot be read on (documents, databases, compressed ones) are read again when changed."""
 
 from __future__ import annotations
 
