@@ -1,4 +1,4 @@
-"""Followed files that cannot be read on (documents, databases, compressed ones) are read again when changed."""
+"""Followed files that cannot be read on (documents, databases, compressed ones) are read again on change."""
 
 from __future__ import annotations
 
