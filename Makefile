@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash load conformance bundle lint format readme reference clean
+.PHONY: demo test browser crash fuzz load conformance bundle lint format readme reference clean
 .PHONY: bench bench-context bench-recall bench-peers
 
 demo: $(VENV)/.installed
@@ -23,6 +23,10 @@ browser: $(VENV)/.installed-dev
 crash: $(VENV)/.installed-dev
 	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
 
+# Ten thousand spoilt files of every format into one store (a quarter of an hour); the tests import some of them.
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python tests/fuzzing.py
+
 # The protocol's own scenarios and the clients of others; they come from npm and PyPI, and what cannot be had
 # from there is named and left out.
 conformance: $(VENV)/.installed
@@ -32,6 +36,7 @@ conformance: $(VENV)/.installed
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.store --json benchmarks.json
 	$(BIN)/python -m benchmarks.prepare
+	$(BIN)/python -m benchmarks.importing
 
 # What a provider's cache would keep of real sessions: those under LCM_BENCH_DATA, ../shared/data, or the demo's.
 bench-context: $(VENV)/.installed

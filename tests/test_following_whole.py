@@ -1,4 +1,4 @@
-"""Followed files that cannot be read on (documents, databases, compressed ones) are read again on change."""
+"""Followed files that cannot be read on, such as documents and databases, are read again once changed."""
 
 from __future__ import annotations
 

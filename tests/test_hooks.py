@@ -228,6 +228,36 @@ def test_a_hook_ends_by_itself_where_its_store_is_locked_or_its_client_never_end
     assert any("did not come to an end" in each for each in problems)
 
 
+def test_a_hook_ends_by_itself_where_there_is_far_more_than_its_time_is_enough_for(
+    store_path: Path, cli: Cli, tmp_path: Path
+) -> None:
+    """A hundred thousand rows while another process imports as many, and what is left comes later."""
+    ours, theirs = tmp_path / "s-1.jsonl", tmp_path / "other.jsonl"
+    ours.write_text("".join(line("user", f"row {n}", f"u{n}") for n in range(100_000)))
+    theirs.write_text(ours.read_text().replace('"s-1"', '"other"'))
+    program = [sys.executable, "-m", "lcm_mcp", "--db", str(store_path)]
+    importing = [*program, "import", "--no-fold", "--json", str(theirs)]
+    with subprocess.Popen(importing, stdout=subprocess.DEVNULL) as other:
+        ended = subprocess.run(
+            [*program, "hook", "claude-code"],
+            input=json.dumps(told("Stop", ours)),
+            text=True,
+            capture_output=True,
+            timeout=120,
+        )
+        assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+        assert other.wait(timeout=300) == 0
+    problems = [each.problem for each in troubles.kept(store_path)]
+    with database(store_path) as db:
+        stored = dict(db.execute("SELECT key, next_seq - 1 FROM session"))
+    assert stored["other"] == 100_000
+    if stored.get("s-1") != 100_000:  # as on any machine so far
+        assert "The next call goes on" in str(problems) or "did not come to an end" in str(problems)
+    assert cli("import", "--no-fold", "--json", str(ours)).code == 0
+    with database(store_path) as db:
+        assert dict(db.execute("SELECT key, next_seq - 1 FROM session")) == {"other": 100_000, "s-1": 100_000}
+
+
 def test_the_settings_that_the_documentation_shows_are_those_of_the_client() -> None:
     page = (Path(lcm_mcp.__file__).parents[1] / "docs" / "live.md").read_text(encoding="utf-8")
     shown = json.loads(page.split("```json\n")[1].split("```")[0])
