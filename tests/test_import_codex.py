@@ -192,6 +192,22 @@ def test_a_subagent_is_its_parents_child_and_leaves_out_what_it_replays(tmp_path
     events = events_of("codex", path)
     assert [text for _, text in told(events)] == ["do it"]
     assert [(found.key, found.parent_key) for found in sessions(events)] == [(NEW, OLD)]
+    nameless = write(
+        tmp_path / "n.jsonl", meta(NEW, source=source), meta(OLD), note("task_started"), user("maybe mine")
+    )
+    assert [text for _, text in told(events_of("codex", nameless))] == ["maybe mine"]
+    grandchild = write(
+        tmp_path / "g.jsonl",
+        meta(NEWER, source={"subagent": {"thread_spawn": {"parent_thread_id": NEW}}}),
+        meta(NEW, source=source),
+        meta(OLD),
+        user("the grandparent's"),
+        note("task_started", turn_id=NEW),
+        user("the parent's"),
+        line("turn_context", turn_id=NEWER),
+        user("mine"),
+    )
+    assert [text for _, text in told(events_of("codex", grandchild))] == ["mine"]
     alone = write(
         tmp_path / "a.jsonl", meta(NEW, source=source), note("task_started", turn_id="1"), user("x")
     )

@@ -47,6 +47,7 @@ _RECORDS = frozenset(("session_meta", "response_item", "event_msg", "turn_contex
 # Turns of more than this many lie too far back to be taken back.
 _KEPT_TURNS = 2_000
 _UUID7_MARK = 14
+_TURN_BEGINS = ("task_started", "turn_started")
 _REMEMBERED = frozenset(
     (
         *("key", "own", "project", "parent", "forked", "named", "last", "under", "turns"),
@@ -145,11 +146,14 @@ class _Reading(Remembering):
         return Other("session_meta", line)
 
     def _note_turn(self, payload: Block) -> None:
-        """A turn of the session's own, told by when its id was made, ends the replay."""
-        turn = text_of(payload, "turn_id")
-        if self.replayed is None or turn is None:
+        """A turn of the session's own, told by when its id was made, ends the replay; so does one that has no
+        id, since its rows could be the session's own and would be lost."""
+        if self.replayed is None:
             return
-        minted = _minted(turn)
+        turn = text_of(payload, "turn_id")
+        if turn is None and kind_of(payload) not in _TURN_BEGINS:
+            return
+        minted = None if turn is None else _minted(turn)
         if minted is None or minted >= self.replayed:
             self.replayed = None
 
