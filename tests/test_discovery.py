@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 from commands import Cli, Ended
+from test_import_databases import MESSAGES, asked, opencode
 from transcripts import SAMPLES
 
-VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME")
+VARIABLES = (
+    *("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"),
+    *("XDG_DATA_HOME", "XDG_CONFIG_HOME"),
+)
 
 
 @pytest.fixture
@@ -99,6 +103,13 @@ def test_new_sessions_of_a_discovered_client_are_known_to_the_next_read(
         ("CODEX_HOME", "archived_sessions/rollout-1.jsonl"),
         ("PI_CODING_AGENT_DIR", "sessions/--p--/1.jsonl"),
         ("GEMINI_CLI_HOME", ".gemini/tmp/0abc/chats/session-1.json"),
+        ("XDG_DATA_HOME", "opencode/opencode.db"),
+        ("XDG_DATA_HOME", "opencode/storage/session/hash/ses_1.json"),
+        pytest.param(
+            "XDG_CONFIG_HOME",
+            "Cursor/User/globalStorage/state.vscdb",
+            marks=pytest.mark.skipif(sys.platform in ("darwin", "win32"), reason="it is elsewhere here"),
+        ),
     ],
 )
 def test_a_client_that_was_moved_is_found_where_its_variable_says(
@@ -117,13 +128,28 @@ def test_a_client_that_was_moved_is_found_where_its_variable_says(
     assert [each["files"] for each in answer["places"] if each["files"]] == [1]
 
 
+def test_a_database_is_imported_and_followed_and_nothing_else_in_its_folder(
+    home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = home / ".local" / "share" / "opencode"
+    (folder / "snapshot").mkdir(parents=True)
+    opencode(folder / "opencode.db", MESSAGES[:2])
+    assert "1 file, 0.0 MB, 1 new" in discover(cli, monkeypatch, "y\n").out
+    session(folder / "snapshot", "tiny.jsonl", 0)
+    (folder / "opencode.db").unlink()
+    opencode(folder / "opencode.db", [*MESSAGES[:2], asked("z", "and now?")])
+    stored = cli.answer("sessions", "--project", "*")["sessions"]
+    assert {each["key"]: each["rows"] for each in stored} == {"ses_main": 8, "ses_child": 1}
+    assert "1 file, 0.0 MB, 0 new" in discover(cli, monkeypatch, "n\n").out
+
+
 def test_missing_folders_and_files_that_hold_no_conversation_are_said_plainly(
     home: Path, cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = discover(cli, monkeypatch, "")
     assert refused.code == 1
     assert "no session file of a known client is on this machine" in refused.err
-    assert refused.out.count("no such folder") == 5
+    assert refused.out.count("no such folder") == 8
     folder = home / ".claude" / "projects" / "p"
     folder.mkdir(parents=True)
     for name in "abcde":

@@ -102,7 +102,7 @@ async def _import(service: Service, done: _Done, fold: bool, follow: bool, shown
             console().print(styled(f"{label}: {count(outcome.report.rows_added, 'new row')}"))
     if follow:
         for place in done.found.places:
-            if place.there and place.known:
+            if place.there and place.known and place.alone is None:
                 await service.follow_folder(place.folder, "auto", None, fold)
     with progress("index", shown, "texts left") as on_left:
         await service.index(on_left)

@@ -33,9 +33,10 @@ _Say = Callable[[dict[str, object]], None]
 @shared_options
 @pass_call
 def watch_command(call: Call, clients: tuple[str, ...], as_json: bool) -> None:
-    """Follow the sessions of clients (claude-code, codex, pi, gemini; default: all) until stopped.
+    """Follow the sessions of clients until stopped.
 
-    What was imported before is followed too. New rows are told as they come; in JSON, a document a line.
+    Clients are claude-code, codex, pi, gemini, opencode and cursor; without one all that are here. What was
+    imported before is followed too. New rows are told as they come; in JSON, a document a line.
     """
     say = _say_nothing if call.quiet else print_json if as_json else _say
     run_on(call.settings(), lambda service: _watch(service, clients, say))
@@ -59,8 +60,12 @@ async def _watch(service: Service, clients: tuple[str, ...], say: _Say) -> None:
     import anyio
 
     places = await _places(service, clients)
+    fold = service.work.settings.fold_imports
     for place in places:
-        await service.follow_folder(place.folder, "auto", None, service.work.settings.fold_imports)
+        for file in place.alone or ():
+            await service.follow_file(file, fold)
+        if place.alone is None:
+            await service.follow_folder(place.folder, "auto", None, fold)
     async with anyio.create_task_group() as tasks:
         await tasks.start(_until_stopped, tasks.cancel_scope)
         for place in places:

@@ -286,6 +286,10 @@ class Service:
         """Follow the transcripts that appear in a folder, imported as its files were."""
         await following.follow_folder(self.work, path, Wish(format, session or "", fold))
 
+    async def follow_file(self, path: Path, fold: bool) -> None:
+        """Follow a file, whatever is in it."""
+        await following.follow_file(self.work, path, fold)
+
     async def discover(self) -> Discovery:
         """Which session files the agents of this machine have left, and which are not stored yet."""
         return await discovering.discover(self.work, Path.home(), os.environ)

@@ -19,14 +19,15 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Facts
 from lcm_mcp.transcript.importers import FORMATS
-from lcm_mcp.transcript.importers.places import CLIENTS, files_in, folders_of
+from lcm_mcp.transcript.importers.places import CLIENTS, Client, files_in, folders_of
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
     """A folder of a client: whether it is there and its format known, and what is in it.
 
-    files and bytes count all session files, new those that are not stored as they are now.
+    files and bytes count all session files, new those that are not stored as they are now. alone are those of
+    a folder that is not followed itself, since what lies below it is something else.
     """
 
     client: str
@@ -36,6 +37,7 @@ class Found:
     files: int
     bytes: int
     new: int
+    alone: tuple[Path, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +56,11 @@ async def discover(work: Workplace, home: Path, variables: Mapping[str, str]) ->
     places: list[Found] = []
     todo: list[tuple[int, Path]] = []
     for client, folder, there, files in seen:
+        alone = None if client.deep else tuple(path for path, _ in files)
         new = [(facts.mtime, path) for path, facts in files if path not in stored]
         size = sum(facts.size for _, facts in files)
-        known = client in FORMATS
-        places.append(Found(client, folder, there, known, len(files), size, len(new)))
+        known = client.name in FORMATS
+        places.append(Found(client.name, folder, there, known, len(files), size, len(new), alone))
         todo += new if known else []
     return Discovery(tuple(places), tuple(path for _, path in sorted(todo)))
 
@@ -65,14 +68,14 @@ async def discover(work: Workplace, home: Path, variables: Mapping[str, str]) ->
 _Files = Sequence[tuple[Path, Facts]]
 
 
-def _look(home: Path, variables: Mapping[str, str]) -> list[tuple[str, Path, bool, _Files]]:
-    looked: list[tuple[str, Path, bool, _Files]] = []
+def _look(home: Path, variables: Mapping[str, str]) -> list[tuple[Client, Path, bool, _Files]]:
+    looked: list[tuple[Client, Path, bool, _Files]] = []
     for client in CLIENTS:
         for folder in folders_of(client, home, variables):
             place = Path(os.path.abspath(folder))
             found = [(path, facts_at(str(path))) for path in files_in(client, place)]
             files = [(path, facts) for path, facts in found if facts is not None]
-            looked.append((client.name, place, place.is_dir(), files))
+            looked.append((client, place, place.is_dir(), files))
     return looked
 
 

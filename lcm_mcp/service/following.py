@@ -298,6 +298,13 @@ async def _note(work: Workplace, file: Followed, trouble: str) -> None:
         await work.store.write(followed.note_trouble, file, trouble, facts)
 
 
+async def follow_file(work: Workplace, path: Path, fold: bool) -> None:
+    """Follow a file from now on, whatever is in it; one that is followed keeps its place."""
+    place = Path(os.path.abspath(path))
+    if _can_be_written(place) and not await work.store.read(followed.of_path, place):
+        await register(work, place, Wish(UNKNOWN_FORMAT, "", fold))
+
+
 async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
     """Follow what appears in a folder or below it."""
     await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
