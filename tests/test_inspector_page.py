@@ -26,6 +26,7 @@ from lcm_mcp.service.requests import PrepareQuery
 KEY = "harbour"
 TOKEN = "kyrenia-harbour-1974"
 EVIL = '<img src=x onerror="window.owned=1"><script>window.owned=1</script>\'"><svg onload=window.owned=1>'
+WORD = "Donaudampfschifffahrtselektrizitätenhauptbetriebswerk" * 3
 VIEWS = ("conversation", "dag", "context", "occupancy")
 # Of each text the contrast with the ground it stands on, for those below what WCAG AA asks.
 CONTRASTS = """() => {
@@ -123,6 +124,24 @@ async def hostile(service: Service) -> None:
     query = PrepareQuery(EVIL[:200], window_tokens=4000, strategy="lcm", compact="force", system=EVIL)
     await service.prepare(query)
     await service.fork(EVIL[:200], "e4", f"fork {EVIL}"[:200])
+
+
+async def long_words(service: Service) -> None:
+    """Words, names and a key that no line can hold, and cuts that stand at one row."""
+    used = {"type": "tool_use", "id": "c1", "name": WORD, "input": {WORD: WORD}}
+    answer = {"type": "tool_result", "tool_use_id": "c1", "content": WORD * 9}
+    turn: list[object] = [
+        {"role": "user", "content": f"{WORD} {WORD}"},
+        {"role": "assistant", "content": [{"type": "text", "text": WORD}, used]},
+        said(answer),
+        {"role": "assistant", "content": "漢" * 300},
+    ]
+    for _ in range(20):
+        await service.append(WORD, turn, title=WORD * 2, project=WORD)
+    for window in (12_000, 4_000):
+        query = PrepareQuery(WORD, window_tokens=window, strategy="lcm", compact="auto")
+        await service.prepare(query)
+    await service.fork(WORD, "e8", f"{WORD}-fork")
 
 
 class Watched:
@@ -287,6 +306,24 @@ def test_a_token_is_asked_for_and_goes_with_every_question(chromium: Browser, st
         expect(page.locator("main img")).to_have_js_property("naturalWidth", 9)
         assert TOKEN not in page.url
         assert [fault for fault in tab.faults if "401" not in fault] == []
+
+
+def test_words_that_no_line_can_hold_stay_within_the_page(chromium: Browser, store_path: Path) -> None:
+    filled(store_path, long_words)
+    with serving(store_path) as (port, _):
+        tab = Watched(chromium, port, viewport={"width": 360, "height": 700})
+        views = [f"{view}?session={WORD}" for view in VIEWS]
+        search = f"search?pattern={WORD[:30]}"
+        for address in ("sessions", *views, f"dag?session={WORD}&node=1", search, "dag?session=none"):
+            page = tab.go(address)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360, address
+        page = tab.go(f"occupancy?session={WORD}")
+        heights = page.locator(".plot .cut text").evaluate_all("(all) => all.map((each) => each.getBBox().y)")
+        assert len(set(heights)) == len(heights) > 1
+        page = tab.go(f"dag?session={WORD}&node=1")
+        cut_off = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth + 1).length"
+        assert page.locator("ol.band a").evaluate_all(cut_off) == 0
+        assert [fault for fault in tab.faults if "404" not in fault] == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -89,7 +89,7 @@ export function rowOf(session, row) {
         link("conversation", { session, at: branch.first, line: branch.active ? null : branch.last }, `${branch.first}..${branch.last}`)),
     ),
     (row.starts ?? []).map((begun) =>
-      h("p", { class: "branch" }, `A ${begun.link} starts here: `, link("conversation", { session: begun.session }, begun.title || begun.session)),
+      h("p", { class: "branch" }, `A ${begun.link} starts here: `, link("conversation", { session: begun.session }, begun.session), begun.title ? ` · ${begun.title}` : null),
     ),
     row.more_starts ? h("p", { class: "branch" }, `${many(row.more_starts, "more session")} that start here: `, link("sessions", {}, "all sessions")) : null,
   );

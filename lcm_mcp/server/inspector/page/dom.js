@@ -50,8 +50,12 @@ export function facts(pairs) {
   return h("dl", { class: "facts" }, told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
 
-/** A table with a caption; rows are lists of cells, the first of which heads its row. */
+const said = (cell) => (cell instanceof Node ? cell.textContent : String(cell ?? ""));
+const isFigure = (cell) => /^[\d,.%]*$/.test(said(cell));
+
+/** A table with a caption; rows are lists of cells, the first of which heads its row. Columns of figures end alike. */
 export function table(caption, heads, rows) {
+  const figure = heads.map((_, column) => (column && rows.length && rows.every((row) => isFigure(row[column])) ? "figure" : null));
   return h(
     "div",
     { class: "wide", tabindex: "0", role: "region", "aria-label": caption },
@@ -59,8 +63,8 @@ export function table(caption, heads, rows) {
       "table",
       {},
       h("caption", {}, caption),
-      h("thead", {}, h("tr", {}, heads.map((head) => h("th", { scope: "col" }, head)))),
-      h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", { scope: "row" }, first), rest.map((cell) => h("td", { class: /^[\d,.%]+$/.test(cell) ? "figure" : null }, cell))))),
+      h("thead", {}, h("tr", {}, heads.map((head, column) => h("th", { scope: "col", class: figure[column] }, head)))),
+      h("tbody", {}, rows.map(([first, ...rest]) => h("tr", {}, h("th", { scope: "row" }, first), rest.map((cell, column) => h("td", { class: figure[column + 1] }, cell))))),
     ),
   );
 }

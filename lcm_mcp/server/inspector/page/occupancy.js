@@ -7,6 +7,8 @@ const WIDE = 800;
 const HIGH = 320;
 const LEFT = 70;
 const BELOW = 46;
+const CLOSE = 26;
+const LINE = 12;
 
 export const title = ({ session }) => `Occupancy of ${session}`;
 
@@ -37,6 +39,10 @@ function plot(samples, points) {
   const x = (row) => LEFT + ((number(row) - 1) / (rows - 1)) * (WIDE - LEFT - 10);
   const y = (tokens) => 10 + (1 - Math.min(tokens, most) / most) * (HIGH - BELOW - 10);
   const cuts = points.filter((each, index) => each.cut && each.cut !== points[index - 1]?.cut);
+  // The name of a cut that stands close behind another one is written below that one's.
+  const heights = cuts.map(() => 20);
+  for (let at = 1; at < cuts.length; at++)
+    if (x(cuts[at].row) - x(cuts[at - 1].row) < CLOSE) heights[at] = heights[at - 1] + LINE > HIGH - BELOW ? 20 : heights[at - 1] + LINE;
   const title = `Tokens of ${count(points.length)} requests over ${count(rows)} rows, with ${count(cuts.length)} cuts`;
   return h(
     "figure",
@@ -49,7 +55,7 @@ function plot(samples, points) {
       steps("window", points, (each) => each.window_tokens, x, y),
       steps("trigger", points, (each) => each.trigger_tokens, x, y),
       line("requests", points.flatMap((each) => (each.before_tokens > each.after_tokens ? [[x(each.row), y(each.before_tokens)]] : []).concat([[x(each.row), y(each.after_tokens)]]))),
-      cuts.map((each) => h("svg:g", { class: "cut" }, h("svg:line", { x1: x(each.row), x2: x(each.row), y1: 10, y2: HIGH - BELOW }), h("svg:text", { x: x(each.row) - 3, y: 20, "text-anchor": "end" }, each.cut))),
+      cuts.map((each, index) => h("svg:g", { class: "cut" }, h("svg:line", { x1: x(each.row), x2: x(each.row), y1: 10, y2: HIGH - BELOW }), h("svg:text", { x: x(each.row) - 3, y: heights[index], "text-anchor": "end" }, each.cut))),
       points.map((each) => h("svg:circle", { cx: x(each.row), cy: y(each.after_tokens), r: 3, class: "request" }, h("svg:title", {}, told(each)))),
       points.filter((each) => each.provider_input_tokens !== null).map((each) => h("svg:circle", { cx: x(each.row), cy: y(each.provider_input_tokens), r: 2.5, class: "provider" })),
     ),

@@ -37,7 +37,7 @@ function listed(page) {
     ["Session", "Source", "Rows", "Tokens", "Summaries", "Strategy", "Last row"],
     page.sessions.map((each) => [
       [
-        link("conversation", { session: each.key }, each.title || each.key),
+        h("div", { class: "title", title: each.title }, link("conversation", { session: each.key }, each.title || each.key)),
         h("small", {}, [each.title ? each.key : null, each.project].filter(Boolean).join(" · ")),
         each.parent ? h("small", {}, `${each.link} of `, link("conversation", { session: each.parent, at: each.opener }, each.parent)) : null,
       ],
