@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test browser crash fuzz load conformance bundle lint format readme reference clean
+.PHONY: demo test browser crash fuzz load conformance bundle lint format readme reference screenshots clean
 .PHONY: bench bench-context bench-recall bench-peers
 
 demo: $(VENV)/.installed
@@ -75,6 +75,10 @@ format: $(VENV)/.installed-dev
 readme: $(VENV)/.installed
 	$(BIN)/python tests/refresh_readme.py
 	$(BIN)/python tests/figures.py
+
+# The pictures of docs/inspector.md, of real sessions in ../shared/data.
+screenshots: browser
+	$(BIN)/python tests/screenshots.py
 
 # Writes docs/tools.md and docs/configuration.md, which a test compares with the code.
 reference: $(VENV)/.installed-dev

@@ -97,7 +97,7 @@ function drawBand({ label, blocks }, open) {
     return h(
       "li",
       { style: { width: `${width}%` } },
-      h("a", { id: `block-${block.id}`, class: block.kind, href: block.href, title: block.words, "aria-label": block.words, "aria-current": current ? "true" : null }, h("span", {}, block.id)),
+      h("a", { id: `block-${block.id}`, class: block.kind, href: block.href, title: block.words, "aria-label": block.words, "aria-current": current ? "true" : null }, h("span", { class: block.id.length > 3 ? null : "short" }, block.id)),
     );
   });
   return [h("h2", { class: "band" }, label), h("ol", { class: "band", "aria-label": label }, drawn), lines];

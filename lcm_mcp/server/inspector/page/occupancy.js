@@ -51,7 +51,7 @@ function plot(samples, points) {
       "svg:svg",
       { viewBox: `0 0 ${WIDE} ${HIGH}`, role: "img", "aria-label": `${title}. The table below has the figures.` },
       axes(samples, most, x, y),
-      line("growth", samples.map((each) => [x(each.row), y(each.tokens)])),
+      line("growth", samples.filter((each) => each.tokens <= most).map((each) => [x(each.row), y(each.tokens)])),
       steps("window", points, (each) => each.window_tokens, x, y),
       steps("trigger", points, (each) => each.trigger_tokens, x, y),
       line("requests", points.flatMap((each) => (each.before_tokens > each.after_tokens ? [[x(each.row), y(each.before_tokens)]] : []).concat([[x(each.row), y(each.after_tokens)]]))),
