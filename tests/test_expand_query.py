@@ -172,3 +172,20 @@ async def test_a_model_that_cannot_be_asked_leaves_the_evidence(tmp_path: Path) 
     assert "refused with status 401" in (refused.note or "")
     assert "beyond summarizerCallTokens (100)" in (capped.note or "")
     assert [each.ref for each in capped.evidence] == ["e22", "e12"]
+
+
+async def test_a_question_is_ranked_and_words_may_have_another_form(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await talked(service)
+        await service.append(
+            "s", [{"role": "user", "content": f"{'We rested. ' * 900}Cranes were repainted in May."}]
+        )
+        await service.compact("s", "lcm")
+        found = await service.expand_query("When did they repaint the cranes?", session="s", max_tokens=400)
+        assert found.evidence[0].ref == "e41"
+        assert "Cranes were repainted in May" in found.evidence[0].text
+        assert not found.evidence[0].complete
+        painted = await service.expand_query("What was painting like?", session="s")
+        assert [each.ref for each in painted.evidence] == ["e22"]
+        inside = await service.expand_query("sevente", session="s")
+        assert {each.ref for each in inside.evidence} == {"e6", "e22"}

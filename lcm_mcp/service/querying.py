@@ -1,7 +1,8 @@
 """lcm_expand_query: from a question to the rows that bear on it, and to an answer where a model can give one.
 
-Each term is searched literally in rows and summaries. A summary that holds one leads down the DAG to the rows
-under it. Rows are taken, those with most terms first, then the newest, as far as the budget goes; so a model,
+A question is ranked as lcm_grep ranks it. Where a query says which words to look for, or ranking finds
+nothing, each term is searched literally, and rows are taken with most terms first, then the newest. A summary
+that is found leads down the DAG to the rows under it. As many rows are taken as the budget holds; so a model,
 or the reader where there is none, sees the words themselves. What a model says is given only if all it cites
 is among them.
 """
@@ -21,7 +22,8 @@ from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.model import FREE, Cost, Node
 from lcm_mcp.errors import InvalidArgument, SummarizerFailed
 from lcm_mcp.ids import NodeAddress, NodeId, Seq, parse_address
-from lcm_mcp.search.match import Matcher, Needles, Place, literal
+from lcm_mcp.search import ranked as ranked_search
+from lcm_mcp.search.match import Matcher, Needles, Place, literal, words
 from lcm_mcp.search.scan import Found, Wanted, scan
 from lcm_mcp.search.stems import COMMON_WORDS
 from lcm_mcp.search.streams import Scope
@@ -50,6 +52,7 @@ PIECES = 6
 LEAST_PIECE_BYTES = 240
 AROUND_BYTES = 100
 """What an excerpt takes beside its text."""
+NO_PLACE = Place(0, 0)
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
 _EDGES = "?!.,;:()[]{}'`“”„«»…"
 
@@ -116,7 +119,8 @@ async def expand_query(
 ) -> QueryAnswer:
     """Answer a question from rows found by terms, below some addresses or in a whole session."""
     terms = _terms(question, query)
-    looked = await work.store.read(_look, work, tuple(ids or ()), terms, key, max_tokens)
+    asked = question if query is None else None
+    looked = await work.store.read(_look, work, tuple(ids or ()), asked, terms, key, max_tokens)
     bare = QueryAnswer(
         session=looked.session.key,
         question=question,
@@ -197,15 +201,22 @@ def _look(
     db: apsw.Connection,
     work: Workplace,
     ids: Sequence[str],
+    asked: str | None,
     terms: Sequence[str],
     key: str | None,
     max_tokens: int,
 ) -> _Looked:
     session, chains, scopes = _scopes(db, work, ids, key)
     search = _Search(db, session, terms)
-    for scope in scopes:
-        search.run(scope, removed=bool(ids))
-    ranked = search.ranked()
+    if asked is not None:
+        question = ranked_search.question(db, readable(asked), work.meaning)
+        for scope in scopes:
+            search.rank(scope, question, removed=bool(ids))
+    ranked = list(search.answering)
+    if not ranked:
+        for scope in scopes:
+            search.run(scope, removed=bool(ids))
+        ranked = search.ranked()
     if not ranked and chains:
         ranked = [seq for chain in chains for seq in islice(_rows_of(chain), OPENING_ROWS * PIECES)]
     evidence = tuple(_within(search, ranked, max_tokens * BYTES_PER_TOKEN))
@@ -245,7 +256,10 @@ def _rows_of(chain: Chain) -> Iterator[Seq]:
 
 
 class _Search:
-    """The rows that hold terms, or stand under a summary that does."""
+    """The rows that hold terms, or stand under a summary that does.
+
+    answering are those that ranking found, best first, with the place in each that shows most.
+    """
 
     def __init__(self, db: apsw.Connection, session: Session, terms: Sequence[str]) -> None:
         self._db = db
@@ -255,7 +269,23 @@ class _Search:
         self._own: dict[Seq, set[str]] = defaultdict(set)
         self._led: dict[Seq, set[str]] = defaultdict(set)
         self._cover = Cover(db, session)
+        self.answering: dict[Seq, Place] = {}
         self.complete = True
+
+    def rank(self, scope: Scope, question: ranked_search.Question, *, removed: bool) -> None:
+        left = max(0.0, self._deadline - time.monotonic())
+        newest = ranked_search.newest_text(self._db)
+        wanted = Wanted(words(question.text, case_sensitive=False), include_removed=removed)
+        ranked = ranked_search.rank(self._db, scope, wanted, question, (0, HITS_PER_TERM), newest, left)
+        self.complete = self.complete and ranked.whole and ranked.count <= HITS_PER_TERM
+        for hit in ranked.found:
+            if hit.seq is not None:
+                self.answering.setdefault(hit.seq, hit.place)
+        for hit in ranked.found:
+            node = None if hit.node is None else dag.find_node(self._db, self._session.id, hit.node)
+            if node is not None and not any(node.first <= seq <= node.last for seq in self.answering):
+                chain = chain_of(self._db, self._session, NodeAddress(None, node.id))
+                self.answering.update(dict.fromkeys(islice(_rows_of(chain), OPENING_ROWS), NO_PLACE))
 
     def run(self, scope: Scope, *, removed: bool) -> None:
         # First what holds all of them: each term alone may have more hits than are looked at.
@@ -278,7 +308,8 @@ class _Search:
         row = store.read_row(self._db, self._session.id, seq)
         assert row is not None
         places = {term: place for term, found in self._matchers.items() if (place := found.find(row.text))}
-        text, offset = _piece(row, list(places.values()), most_bytes)
+        shown = self.answering.get(seq, NO_PLACE)
+        text, offset = _piece(row, list(places.values()) or [shown], most_bytes)
         return Evidence(
             ref=f"e{seq}",
             role=row.role,
@@ -345,7 +376,7 @@ def _piece(row: Row, places: Sequence[Place], most_bytes: int) -> tuple[str, int
     """A row's text, or of a longer one the piece that shows most terms, and where that starts."""
     if utf8_length(row.text) <= most_bytes:
         return row.text, 0
-    starts = sorted(place.start for place in places) or [0]
+    starts = sorted(place.start for place in places)
     best = max(starts, key=lambda start: sum(start <= other < start + most_bytes // 2 for other in starts))
     start = max(0, min(best - most_bytes // 4, len(row.text) - 1))
     return row.text[start : start + most_bytes].encode()[:most_bytes].decode(errors="ignore"), start

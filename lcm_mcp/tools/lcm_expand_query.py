@@ -31,7 +31,8 @@ class ExpandQueryArguments(Arguments):
         Field(
             min_length=1,
             max_length=500,
-            description='Words to look for, "quoted" ones together; default: those of the question.',
+            description='Words to look for as they are written, "quoted" ones together, instead of ranking '
+            "what answers the question.",
         ),
     ] = None
     session: SessionKey = None
@@ -96,15 +97,15 @@ TOOL = Tool(
     name="lcm_expand_query",
     title="Answer from memory",
     description=(
-        "Answers a question from the stored conversation in one call. It looks for the words of query (or of "
-        "the question) in rows and summaries, goes from summaries down to the original rows, and takes those "
-        "with most of the words, the newest first, until max_tokens is used up. With ids it looks only below "
-        "these nodes, rows or ranges.\n"
+        "Answers a question from the stored conversation in one call. It ranks the rows and summaries that "
+        "answer the question; with query it looks for these words, and takes what holds most of them, the "
+        "newest first. It goes from summaries down to the original rows, and takes as many as max_tokens "
+        "hold. With ids it looks only below these nodes, rows or ranges.\n"
         "Where the server has a model, that answers from these rows, and the answer is given only if every "
         "address it cites is one of them; the rows cited come along. Without one, or where its answer cannot "
         "be trusted, you get the rows themselves, best first, each with its address and the words it holds: "
-        "answer from them, and cite the addresses. Words are found as they are written, inside longer words "
-        "too: name several that the answer may hold."
+        "answer from them, and cite the addresses. The words of a query are found inside longer words too: "
+        "name several that the answer may hold."
     ),
     arguments=ExpandQueryArguments,
     answer=QueryAnswer,
