@@ -58,8 +58,9 @@ class Plan:
     @property
     def ways(self) -> list[Way]:
         """Each client's way, in the order of their numbers."""
-        over_http = [("sse", "http")[number % 2] for number in range(self.connections)]
-        return [*(["stdio"] * self.stdio), *over_http]
+        over_http: tuple[Way, Way] = ("sse", "http")
+        stdio: list[Way] = ["stdio"] * self.stdio
+        return [*stdio, *(over_http[number % 2] for number in range(self.connections))]
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -90,7 +91,8 @@ async def load(plan: Plan, folder: Path) -> Report:
     db = folder / "loaded.sqlite"
     stored = await _filled(db, plan.rows, plan.seed)
     told = [Told(way) for way in plan.ways]
-    began = time.monotonic()
+    began = ended = time.monotonic()
+    watch = Watch(db, {})
     with _http_server(db, folder / "http.log") as (at, server):
         async with anyio.create_task_group() as clients:
             loaders = [

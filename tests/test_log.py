@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -49,7 +50,7 @@ class Relay:
             while True:
                 following = threading.Event()
                 store = next(turns)
-                tasks.start_soon(store.read, self.leg, self.begun, following)
+                tasks.start_soon(store.read, partial(self.leg, mine=self.begun, following=following))
                 await anyio.to_thread.run_sync(self.begun.wait)
                 await anyio.sleep(0.005)
                 self.begun = following

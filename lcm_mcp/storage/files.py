@@ -35,6 +35,7 @@ _WRITER_PRAGMAS: Final = (
     ("foreign_keys", 1),
     ("journal_size_limit", 64 * 1024 * 1024),
 )
+_READER_KB: Final = 4_000
 _SHARED_PRAGMAS: Final = (
     ("cache_size", -16_000),
     ("mmap_size", 0),
@@ -60,8 +61,10 @@ def open_writer(path: Path) -> apsw.Connection:
 
 
 def open_reader(path: Path) -> apsw.Connection:
-    """A connection that cannot write."""
-    return connect(path, apsw.SQLITE_OPEN_READONLY)
+    """A connection that cannot write; its cache is small, since there are several and each fills its own."""
+    db = connect(path, apsw.SQLITE_OPEN_READONLY)
+    db.pragma("cache_size", -_READER_KB)
+    return db
 
 
 def connect(path: Path, flags: int) -> apsw.Connection:
