@@ -9,7 +9,7 @@ import json
 import os
 import subprocess
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -45,24 +45,24 @@ class Library:
         """A new process with the memory in this folder open, closed at the end where it still answers."""
         folder.mkdir(parents=True, exist_ok=True)
         home = {"HOME": str(folder), "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-        with (
-            (folder / "said").open("ab") as said,
-            subprocess.Popen(
+        with (folder / "said").open("ab") as said:
+            child = subprocess.Popen(
                 [self.python, "-m", self.module],
                 cwd=folder,
                 env={**os.environ, **home},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
-            ) as child,
-        ):
-            process = Process(child)
-            try:
-                process.ask("open", folder=str(folder), window=window)
-                yield process
-                process.ask("close")
-            finally:
-                child.kill()
+            )
+        process = Process(child)
+        try:
+            process.ask("open", folder=str(folder), window=window)
+            yield process
+            process.ask("close")
+        finally:
+            child.kill()
+            with suppress(BrokenPipeError):
+                child.communicate()
 
 
 @dataclass(frozen=True, slots=True)

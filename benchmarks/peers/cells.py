@@ -1,7 +1,7 @@
 """The table: a row for each question, a cell for each library, and our figure by theirs.
 
-A figure has a cell of its own kind: what was counted beside it stands in the same cell. Where a library could not
-be asked, its cell says why in a word; nothing is made up for it.
+What was counted beside a figure stands in the same cell. Where a library could not be asked, its cell says
+why in a word; nothing is made up for it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The other libraries, and an environment of its own for each, filled from the package registry.
 
-Versions are fixed. What cannot be had (no such Python, no registry) is no failure: it is said in a sentence.
+Versions are fixed. What cannot be had (no such Python, no registry) is no failure: it is said in a
+sentence.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-INSTALL_S: Final = 400
+INSTALL_S: Final = 600
 
 
 class Skipped(Exception):
@@ -59,17 +60,13 @@ def interpreter_of(peer: Peer, folder: Path) -> Path:
 
 
 def _python_for(peer: Peer) -> str:
+    asked = ["-c", "import sys; print(*sys.version_info[:2])"]
     for python in _pythons():
-        told = subprocess.run(
-            [python, "-c", "import sys; print(*sys.version_info[:2])"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        told = subprocess.run([python, *asked], capture_output=True, text=True, check=False)
         if told.returncode == 0 and tuple(map(int, told.stdout.split())) >= peer.python:
             return python
     major, minor = peer.python
-    raise Skipped(f"it needs Python {major}.{minor} or newer, and LCM_PEERS_PYTHON names none")
+    raise Skipped(f"it needs Python {major}.{minor} or newer; LCM_PEERS_PYTHON may name one")
 
 
 def _pythons() -> Iterator[str]:

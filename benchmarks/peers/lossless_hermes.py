@@ -1,14 +1,15 @@
 """The adapter of lossless-hermes-py, as its README drives it: `compress` once `should_compress` says so.
 
-The host holds the list of messages and counts its tokens with the library's own estimate. What is not compressed
-yet is stored when the session ends. A search that finds nothing is asked again in the library's other mode.
+The host holds the list of messages and counts its tokens with the library's own estimate. What is not
+compressed yet is stored when the session ends. A search that finds nothing is asked again in the library's
+other mode.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,7 +24,7 @@ async def call_model(**asked: Any) -> dict[str, Any]:
 
 
 class LosslessHermes:
-    def open(self, folder: Path, window: int) -> None:
+    async def open(self, folder: Path, window: int) -> None:
         self._library: Any = importlib.import_module("lossless_hermes")
         settings = {"database_path": str(folder / "memory.db"), "large_files_dir": str(folder / "files")}
         self._engine: Any = self._library.LcmContextEngine(
@@ -34,14 +35,14 @@ class LosslessHermes:
         self._held: list[Message] = []
         self._tokens = 0
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         pass
 
-    def store(self, entries: Sequence[Entry]) -> None:
+    async def store(self, entries: Sequence[Entry]) -> None:
         self._engine.on_session_end(KEY, _messages(entries))
         self._engine.on_session_start(KEY)
 
-    def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
+    async def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
         new = _messages(entries)
         self._held += new
         self._tokens += self._library.estimate_messages_tokens(new)
@@ -50,19 +51,19 @@ class LosslessHermes:
             self._tokens = self._library.estimate_messages_tokens(self._held)
         return self._held
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         self._engine.on_session_end(KEY, self._held)
         self._engine.on_session_start(KEY)
 
-    def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
+    async def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
         self._held = []
-        self.turn([*history, *new])
-        self.settle()
+        await self.turn([*history, *new])
+        await self.settle()
 
-    def request(self) -> Sequence[Message]:
+    async def request(self) -> Sequence[Message]:
         return self._engine.compress([], 0)
 
-    def find(self, text: str) -> Sequence[Any]:
+    async def find(self, text: str) -> Sequence[Any]:
         for mode in _MODES:
             asked = {"query": text, "limit": HITS, "mode": mode}
             found = json.loads(self._engine.handle_tool_call("lcm_grep", asked)).get("results", [])
@@ -70,7 +71,7 @@ class LosslessHermes:
                 return found
         return []
 
-    def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
+    async def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
         read = "SELECT content FROM messages WHERE message_id = ?"
         rows = self._engine.conversation_store.db
         return [
@@ -79,12 +80,12 @@ class LosslessHermes:
             if hit["type"] == "message"
         ]
 
-    def stored(self) -> Iterator[str]:
+    async def stored(self) -> Sequence[str]:
         store = self._engine.conversation_store
-        for row in store.get_messages_by_conversation(self._engine.current_conversation_id):
-            yield row.content
+        rows = store.get_messages_by_conversation(self._engine.current_conversation_id)
+        return [row.content for row in rows]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._library.close_database()
 
 
@@ -93,4 +94,4 @@ def _messages(entries: Sequence[Entry]) -> list[Message]:
 
 
 if __name__ == "__main__":
-    serve(LosslessHermes())
+    serve(LosslessHermes(), waits=False)

@@ -1,7 +1,8 @@
 """A library's column: what it is asked, in which process, and what its answers are worth.
 
-Every question has a store of its own, but for searches, which look in what bulk ingest left, and the assembly of a
-request, which is asked of a new process on what the loop left. A cell that ran out of time says how far it came.
+Every question has a store of its own, but for searches, which look in what bulk ingest left, and the
+assembly of a request, which is asked of a new process on what the loop left. A cell that ran out of time
+says how far it came.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ WINDOW: Final = 200_000
 BATCH_TURNS: Final = 100
 COMMON_ROUNDS: Final = 5
 ASSEMBLIES: Final = 5
-RESUMED_TURNS: Final = 100
+RESUMED_TURNS: Final = 40
 NEW_TURNS: Final = 2
 REPEATS: Final = 20
+ENDLESS_S: Final = 1e6
+"""The budget of what is short and must be whole."""
 PROBES: Final = 50
 """Texts of real conversations that are searched for."""
 
@@ -167,7 +170,8 @@ def _loop(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, Cel
     yield ASSEMBLY, Cell(f"{shown(ms)} at {len(entries):,} rows", ms)
     yield ASSEMBLED, _shape(asked[-1])
     if (peak := asked[0]["peak_mb"]) is not None:
-        yield PEAK, Cell(shown(peak), peak)
+        before = asked[0]["before_mb"]
+        yield PEAK, Cell(f"{shown(peak)}, {shown(before)} of it before", peak)
 
 
 def _restart(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, Cell]]:
@@ -177,7 +181,7 @@ def _restart(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, 
     twice = lost = 0
     for start in (0, 3 * RESUMED_TURNS // 4):
         with library.opened(folder / str(start), WINDOW) as process:
-            process.ask("turns", turns=fed, budget=plan.budget)
+            process.ask("turns", turns=fed, budget=ENDLESS_S)
         with library.opened(folder / str(start), WINDOW) as process:
             process.ask("resume", history=[entry for turn in fed[start:] for entry in turn], new=new)
             times = _marks(process)
@@ -190,27 +194,29 @@ def _restart(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, 
 def _repeats(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, Cell]]:
     turns = planting.repeated(REPEATS)
     with library.opened(folder, WINDOW) as process:
-        process.ask("turns", turns=turns, budget=plan.budget)
+        process.ask("turns", turns=turns, budget=ENDLESS_S)
         yield REPEATED, _kept(process, [entry for turn in turns for entry in turn])
 
 
 def _odd(library: Library, plan: Plan, folder: Path) -> Iterator[tuple[Row, Cell]]:
     """Turns before and after each odd row; what says nothing can only hurt what comes after it."""
     before, *after = planting.marked(4)
+    letters = [f"{letter}{place}" for place in range(1, 4) for letter in "abcd"]
     kept = markable = later = wanted = 0
     trouble: list[str] = []
     for number, (name, entry) in enumerate(planting.odd().items()):
-        with library.opened(folder / str(number), WINDOW) as process:
-            try:
-                process.ask("turns", turns=[before, [entry], *after], budget=plan.budget)
-            except (Failed, Gone):
-                trouble.append(name)
-            times = _marks(process)
         markable += "odd" in str(entry["content"])
-        kept += times["odd"] > 0
-        letters = [f"{letter}{place}" for place in range(1, 4) for letter in "abcd"]
-        later += sum(times[mark] > 0 for mark in letters)
         wanted += len(letters)
+        try:
+            with library.opened(folder / str(number), WINDOW) as process:
+                told = process.ask("turns", turns=[before, [entry], *after], budget=ENDLESS_S)
+                times = _marks(process)
+        except (Failed, Gone):
+            trouble.append(name)
+            continue
+        kept += times["odd"] > 0
+        later += sum(times[mark] > 0 for mark in letters)
+        trouble += [name] if told["errors"] else []
     said = f"{kept} of {markable}; {later} of {wanted}"
     yield ODD, Cell(said + (f"; raises at {', '.join(trouble)}" if trouble else ""))
 
@@ -277,8 +283,8 @@ def _said(kept: int, fed: int, extra: int) -> str:
 
 
 def _counted(process: Process, entries: Sequence[Entry]) -> tuple[int, int]:
-    """Rows all of whose texts, results and arguments are stored as often as they were fed, and stored texts that
-    were never fed."""
+    """Rows all of whose texts, results and arguments are stored as often as they were fed, and stored texts
+    that were never fed."""
     stored = Counter(_bare(text) for text in process.ask("stored")["texts"])
     stored.pop("", None)
     kept = 0

@@ -1,13 +1,13 @@
-"""The adapter of mnesis, for a host that calls its own model: `record` each turn, then `context_for_next_turn`.
+"""The adapter of mnesis, for a host with a model of its own: `record`, then `context_for_next_turn`.
 
-A turn of it is what a user said and all that followed, tool calls and their results among the answer's parts. Bulk
-goes through its store, since `record` makes a context every time. It has no search. Summaries are made by a model
-behind litellm, which is given one that answers at once.
+A turn of it is what a user said and all that followed, tool calls and their results among the answer's
+parts; it is recorded when the next one begins. Bulk goes through its store, since `record` makes a context
+every time. It has no search. Summaries are made by a model behind litellm, which is given one that answers
+at once.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 import os
@@ -26,14 +26,13 @@ Turn = tuple[list[Any], list[Any]]
 
 
 class Mnesis:
-    def open(self, folder: Path, window: int) -> None:
+    async def open(self, folder: Path, window: int) -> None:
         self._models: Any = importlib.import_module("mnesis.models.message")
         library: Any = importlib.import_module("mnesis")
         logs: Any = importlib.import_module("structlog")
         logs.configure(wrapper_class=logs.make_filtering_bound_logger(30))  # warnings and worse
         self._turn: Turn = ([], [])
         self._calls: dict[str, Any] = {}
-        self._loop = asyncio.Runner()
         self._name = folder / "session"
         settings = library.MnesisConfig(
             compaction=library.CompactionConfig(compaction_model=STUB),
@@ -43,12 +42,12 @@ class Mnesis:
         opened = {"config": settings, "db_path": str(folder / "memory.db")}
         sessions = library.MnesisSession
         if self._name.exists():
-            self._session: Any = self._loop.run(sessions.load(self._name.read_text("ascii"), **opened))
+            self._session: Any = await sessions.load(self._name.read_text("ascii"), **opened)
         else:
-            self._session = self._loop.run(sessions.create(model=MODEL, **opened))
+            self._session = await sessions.create(model=MODEL, **opened)
             self._name.write_text(self._session.id, "ascii")
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         """Give litellm a model that answers at once."""
         litellm: Any = importlib.import_module("litellm")
 
@@ -58,55 +57,40 @@ class Mnesis:
 
         litellm.custom_provider_map = [{"provider": "stub", "custom_handler": Stub()}]
 
-    def store(self, entries: Sequence[Entry]) -> None:
-        async def store() -> None:
-            for said, followed in [*self._finished(entries), *self._rest()]:
-                await self._append("user", said)
-                await self._append("assistant", followed)
+    async def store(self, entries: Sequence[Entry]) -> None:
+        for said, followed in [*self._finished(entries), *self._rest()]:
+            await self._append("user", said)
+            await self._append("assistant", followed)
 
-        self._loop.run(store())
+    async def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
+        for said, followed in self._finished(entries):
+            await self._session.record(said, followed)
+        return await self._session.context_for_next_turn()
 
-    def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
-        async def turn() -> Sequence[Message]:
-            for said, followed in self._finished(entries):
-                await self._session.record(said, followed)
-            return await self._session.context_for_next_turn()
+    async def settle(self) -> None:
+        for said, followed in self._rest():
+            await self._session.record(said, followed)
 
-        return self._loop.run(turn())
-
-    def settle(self) -> None:
-        async def settle() -> None:
-            for said, followed in self._rest():
-                await self._session.record(said, followed)
-
-        self._loop.run(settle())
-
-    def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
+    async def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
         """A host loads the session and records what is new: the library is never told a history again."""
-        self.turn(new)
-        self.settle()
+        await self.turn(new)
+        await self.settle()
 
-    def request(self) -> Sequence[Message]:
-        return self._loop.run(self._session.context_for_next_turn())
+    async def request(self) -> Sequence[Message]:
+        return await self._session.context_for_next_turn()
 
-    def find(self, text: str) -> Sequence[Any]:
+    async def find(self, text: str) -> Sequence[Any]:
         raise Missing
 
-    def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
+    async def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
         raise Missing
 
-    def stored(self) -> Iterator[str]:
-        for message in self._loop.run(self._session.conversation_messages()):
-            for part in message.parts:
-                if part.type == "tool":
-                    yield arguments_text(part.input)
-                    yield part.output or ""
-                else:
-                    yield getattr(part, "text", "")
+    async def stored(self) -> Sequence[str]:
+        messages = await self._session.conversation_messages()
+        return [piece for message in messages for part in message.parts for piece in _pieces(part)]
 
-    def close(self) -> None:
-        self._loop.run(self._session.close())
-        self._loop.close()
+    async def close(self) -> None:
+        await self._session.close()
 
     def _finished(self, entries: Sequence[Entry]) -> Iterator[Turn]:
         """The turns that end with these rows: each text of a user begins another."""
@@ -150,6 +134,12 @@ class Mnesis:
                 content=json.dumps(part.model_dump()),
             )
             await store.append_part(raw)
+
+
+def _pieces(part: Any) -> Sequence[str]:
+    if part.type == "tool":
+        return [arguments_text(part.input), part.output or ""]
+    return [getattr(part, "text", "")]
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""The adapter of openlcm, as its README drives it: `messages = await engine.compress(messages)` in every turn.
+"""The adapter of openlcm, as its README drives it: `messages = await engine.compress(messages)` each turn.
 
-The host holds the list of messages, which the library gives back shortened; it is kept beside the database, as a
-host that ends would. Bulk goes through MessageStore.append_batch, the library's fastest way in.
+The host holds the list of messages, which the library gives back shortened; it is kept beside the database,
+as a host that ends would. Bulk goes through MessageStore.append_batch, the library's fastest way in.
 """
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import json
 from collections.abc import Iterator, Sequence
@@ -24,9 +23,8 @@ async def summarize(prompt: str, max_tokens: int) -> str:
 
 
 class OpenLcm:
-    def open(self, folder: Path, window: int) -> None:
+    async def open(self, folder: Path, window: int) -> None:
         library: Any = importlib.import_module("openlcm")
-        self._loop = asyncio.Runner()
         self._engine: Any = library.LCMEngine(summarize_fn=summarize, db_path=folder / "memory.db")
         self._engine.bind_session(KEY, context_length=window)
         stores: Any = importlib.import_module("openlcm.core.store")
@@ -35,47 +33,46 @@ class OpenLcm:
         kept = self._list.exists()
         self._held: list[Message] = json.loads(self._list.read_text("ascii")) if kept else []
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         pass
 
-    def store(self, entries: Sequence[Entry]) -> None:
+    async def store(self, entries: Sequence[Entry]) -> None:
         messages = [message for entry in entries for message in openai_messages(entry)]
         self._rows.append_batch(KEY, messages)
         self._held += messages
 
-    def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
+    async def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
         self._held += [message for entry in entries for message in openai_messages(entry)]
-        self._held = self._loop.run(self._engine.compress(self._held))
+        self._held = await self._engine.compress(self._held)
         return self._held
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         pass
 
-    def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
+    async def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
         self._held = []
-        self.turn([*history, *new])
+        await self.turn([*history, *new])
 
-    def request(self) -> Sequence[Message]:
-        return self.turn(())
+    async def request(self) -> Sequence[Message]:
+        return await self.turn(())
 
-    def find(self, text: str) -> Sequence[Any]:
+    async def find(self, text: str) -> Sequence[Any]:
         told = self._engine.handle_tool_call("lcm_grep", {"query": text, "limit": HITS})
         return json.loads(told).get("results", [])
 
-    def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
+    async def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
         rows = [
             (self._rows.get(hit["store_id"]), hit["snippet"]) for hit in found if hit["type"] == "message"
         ]
         return [("\n".join(_pieces(row)), snippet) for row, snippet in rows]
 
-    def stored(self) -> Iterator[str]:
-        for row in self._rows.get_session_messages(KEY, limit=ENDLESS):
-            yield from _pieces(row)
+    async def stored(self) -> Sequence[str]:
+        rows = self._rows.get_session_messages(KEY, limit=ENDLESS)
+        return [piece for row in rows for piece in _pieces(row)]
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._list.write_text(json.dumps(self._held), "ascii")
         self._rows.close()
-        self._loop.close()
 
 
 def _pieces(row: dict[str, Any]) -> Iterator[str]:

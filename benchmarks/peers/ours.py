@@ -1,13 +1,11 @@
-"""The adapter of this project: the use cases behind the tools, with the defaults, held as docs/agent-loops.md says."""
+"""The adapter of this project: the use cases behind the tools, by default settings, in the loop of docs."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Awaitable, Iterator, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import apsw
 
@@ -41,54 +39,47 @@ class Stub:
 
 class Ours:
     def __init__(self) -> None:
-        self._loop = asyncio.Runner()
-        self._open = AsyncExitStack()
         self._held: list[Message] = []
         self._name: str | None = None
         self._window = 0
 
-    def open(self, folder: Path, window: int) -> None:
+    async def open(self, folder: Path, window: int) -> None:
         self._window = window
         settings = Settings(db=folder / "memory.sqlite")
         self._service = Service(Workplace(Store.open(settings.db), settings, (Stub(),)))
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         pass
 
-    def store(self, entries: Sequence[Entry]) -> None:
-        async def store() -> None:
-            await self._service.append(KEY, _plain(entries))
-            await self._service.index()
+    async def store(self, entries: Sequence[Entry]) -> None:
+        await self._service.append(KEY, _plain(entries))
+        await self._service.index()
 
-        self._run(store())
+    async def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
+        return await self._advance(entries)
 
-    def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
-        return self._run(self._advance(entries))
+    async def settle(self) -> None:
+        await self._service.index()
 
-    def settle(self) -> None:
-        self._run(self._service.index())
+    async def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
+        await self.turn([*history, *new])
 
-    def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
-        self.turn([*history, *new])
-
-    def request(self) -> Sequence[Message]:
+    async def request(self) -> Sequence[Message]:
         self._name = None
-        return self.turn(())
+        return await self.turn(())
 
-    def find(self, text: str) -> Sequence[HitPage]:
-        return [self._run(self._service.grep(GrepQuery(text, session=KEY, limit=HITS)))]
+    async def find(self, text: str) -> Sequence[HitPage]:
+        return [await self._service.grep(GrepQuery(text, session=KEY, limit=HITS))]
 
-    def hits(self, found: Sequence[HitPage]) -> Sequence[tuple[str, str]]:
+    async def hits(self, found: Sequence[HitPage]) -> Sequence[tuple[str, str]]:
         rows = [(int(hit.ref.removeprefix("e")), hit) for hit in found[0].hits if hit.kind == "row"]
-        return [("\n".join(_pieces(self._rows(seq, seq)[0])), hit.snippet) for seq, hit in rows]
+        return [("\n".join(_pieces((await self._rows(seq, seq))[0])), hit.snippet) for seq, hit in rows]
 
-    def stored(self) -> Iterator[str]:
-        for row in self._rows(1, None):
-            yield from _pieces(row)
+    async def stored(self) -> Sequence[str]:
+        return [piece for row in await self._rows(1, None) for piece in _pieces(row)]
 
-    def close(self) -> None:
-        self._run(self._service.close())
-        self._loop.close()
+    async def close(self) -> None:
+        await self._service.close()
 
     async def _advance(self, entries: Sequence[Entry]) -> Sequence[Message]:
         """Append and prepare in one call, be given what is new, and put it to what is held."""
@@ -105,26 +96,19 @@ class Ours:
         self._held = messages
         return messages
 
-    def _rows(self, first: int, last: int | None) -> Sequence[Row]:
+    async def _rows(self, first: int, last: int | None) -> Sequence[Row]:
         def read(db: apsw.Connection) -> Sequence[Row]:
             session = sessions.find_by_key(db, KEY)
             assert session is not None
             seqs = RowPath(db, session.id, session.leaf).between(Seq(first), Seq(last or session.leaf))
             return list(store.read_rows(db, session.id, seqs, images=False))
 
-        return self._run(self._service.work.store.read(read))
-
-    def _run(self, call: Any) -> Any:
-        return self._loop.run(_awaited(call))
+        return await self._service.work.store.read(read)
 
 
 def _plain(entries: Sequence[Entry]) -> list[Entry]:
     """Without the driver's own mark."""
     return [{key: value for key, value in entry.items() if key != "odd"} for entry in entries]
-
-
-async def _awaited(call: Awaitable[Any]) -> Any:
-    return await call
 
 
 def _given(pages: Sequence[Prepared]) -> Iterator[tuple[int, Message]]:

@@ -1,7 +1,7 @@
-"""What the libraries are fed: a generated conversation with needles in it, and small ones for one question each.
+"""What the libraries are fed: a generated conversation with needles, and small ones for one question each.
 
-Every needle of a kind is another text, and each stands in one row. Marks in the small conversations tell their
-rows apart, whatever a library makes of them.
+Every needle of a kind is another text, and each stands in one row. Marks in the small conversations tell
+their rows apart, whatever a library makes of them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def conversation(rows: int, seed: int = 7) -> tuple[list[list[Entry]], list[Plan
 def _plant(entries: Sequence[Entry], turn: int, number: int) -> Iterator[Planted]:
     strange, name = chr(_CJK_START + number), f"{number:02}"
     said: dict[Kind, tuple[str, str]] = {
-        "rare word": (f"kelpwright{name}", "found kelpwright{} there"),
+        "rare word": (f"kelpwright{name}", "found {} there"),
         "in an identifier": (f"LedgerBefore{name}Mid", "settleHarbour{}night(pier)"),
         "CJK 4": (f"{strange}油記録", "的一是不{}在不了有"),
         "CJK 2": (f"{strange}潮", "和人這中{}大為上個"),
@@ -117,7 +117,7 @@ def odd() -> dict[str, Entry]:
 
 
 def real(conversation: Conversation) -> list[list[Entry]]:
-    """The requests of a real conversation: texts, calls and results; what else there is no library is given."""
+    """The requests of a real conversation; texts, calls and results are all that any library is given."""
     turns: list[list[Entry]] = []
     for number, turn in enumerate(conversation.turns):
         kept = [_real(row.draft, f"{number}.{place}") for place, row in enumerate(turn) if row.draft.active]

@@ -1,19 +1,22 @@
 """An adapter's side of the pipe: what a library is asked to do, and how its answers are counted.
 
-A line in, a line out, both JSON. Runs in the environment of any library, so it imports nothing but Python's own
-modules. Times are taken around the library's own calls; translating and counting are not in them.
+A line in, a line out, both JSON. Runs in the environment of any library, so it imports nothing but Python's
+own modules. Times are taken around the adapter's calls, so they hold what it translates; counting is not in
+them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TextIO
 
 Entry = dict[str, Any]
 Message = dict[str, Any]
@@ -33,45 +36,45 @@ class Missing(Exception):
 class Memory(Protocol):
     """A library with one session open. What it cannot do raises Missing."""
 
-    def open(self, folder: Path, window: int) -> None: ...
+    async def open(self, folder: Path, window: int) -> None: ...
 
-    def ready(self) -> None:
+    async def ready(self) -> None:
         """Load what turns need, such as what calls a model; not in any time."""
         ...
 
-    def store(self, entries: Sequence[Entry]) -> None:
+    async def store(self, entries: Sequence[Entry]) -> None:
         """Take entries in without making a request, searchable after the call."""
         ...
 
-    def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
+    async def turn(self, entries: Sequence[Entry]) -> Sequence[Message]:
         """Take in what is new, compact where it is time; the next request, as OpenAI's messages."""
         ...
 
-    def settle(self) -> None:
+    async def settle(self) -> None:
         """Finish what the turns left for later."""
         ...
 
-    def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
+    async def resume(self, history: Sequence[Entry], new: Sequence[Entry]) -> None:
         """In a new process: what the host has, and what came since."""
         ...
 
-    def request(self) -> Sequence[Message]:
+    async def request(self) -> Sequence[Message]:
         """The next request out of what is stored."""
         ...
 
-    def find(self, text: str) -> Sequence[Any]:
+    async def find(self, text: str) -> Sequence[Any]:
         """What a literal search for the text gives, HITS hits at most."""
         ...
 
-    def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
+    async def hits(self, found: Sequence[Any]) -> Sequence[tuple[str, str]]:
         """Of each hit, the whole row with its calls, and the snippet that was shown."""
         ...
 
-    def stored(self) -> Iterator[str]:
+    async def stored(self) -> Sequence[str]:
         """Every text, tool result and tool argument that is stored, arguments as canonical JSON."""
         ...
 
-    def close(self) -> None: ...
+    async def close(self) -> None: ...
 
 
 def arguments_text(arguments: object) -> str:
@@ -138,14 +141,26 @@ def peak_mb() -> float | None:
     return None if most is None else int(most[1]) / 1024
 
 
-def serve(memory: Memory) -> None:
-    """Answer the driver until it hangs up. What a library prints goes to stderr."""
+def serve(memory: Memory, *, waits: bool = True) -> None:
+    """Answer the driver until it hangs up. What a library prints goes to stderr.
+
+    waits false is for a library that never waits and wants no event loop around it.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
+    serving = _serve(memory, answers)
+    if waits:
+        asyncio.run(serving)
+    else:
+        with suppress(StopIteration):
+            serving.send(None)
+
+
+async def _serve(memory: Memory, answers: TextIO) -> None:
     for line in sys.stdin:
         asked = json.loads(line)
         try:
-            told = _JOBS[asked.pop("do")](memory, **asked)
+            told = await _JOBS[asked.pop("do")](memory, **asked)
         except Missing:
             told = {"missing": True}
         except Exception as error:
@@ -154,18 +169,18 @@ def serve(memory: Memory) -> None:
         answers.flush()
 
 
-def _open(memory: Memory, folder: str, window: int) -> dict[str, Any]:
-    memory.open(Path(folder), window)
+async def _open(memory: Memory, folder: str, window: int) -> dict[str, Any]:
+    await memory.open(Path(folder), window)
     return {}
 
 
-def _store(memory: Memory, entries: list[Entry]) -> dict[str, Any]:
-    return {"seconds": _timed(lambda: memory.store(entries))}
+async def _store(memory: Memory, entries: list[Entry]) -> dict[str, Any]:
+    return {"seconds": await _timed(lambda: memory.store(entries))}
 
 
-def _turns(memory: Memory, turns: list[list[Entry]], budget: float) -> dict[str, Any]:
+async def _turns(memory: Memory, turns: list[list[Entry]], budget: float) -> dict[str, Any]:
     """Turn after turn until the budget of seconds is spent; a turn that raises is counted and passed over."""
-    memory.ready()
+    await memory.ready()
     seconds, done, errors = 0.0, 0, list[str]()
     looks: list[dict[str, int]] = []
     for turn in turns:
@@ -174,53 +189,54 @@ def _turns(memory: Memory, turns: list[list[Entry]], budget: float) -> dict[str,
         request: Sequence[Message] = ()
         began = time.perf_counter()
         try:
-            request = memory.turn(turn)
+            request = await memory.turn(turn)
         except Exception as error:
             errors.append(f"{type(error).__name__}: {error}"[:300])
         seconds += time.perf_counter() - began
         done += 1
         if request and (done % LOOK_EVERY == 0 or done == len(turns)):
             looks.append(shape(request))
-    seconds += _timed(memory.settle)
+    seconds += await _timed(memory.settle)
     most = {key: max((look[key] for look in looks), default=0) for key in ("tokens", "broken")}
     return {"done": done, "seconds": seconds, "errors": errors, "looks": len(looks), **most}
 
 
-def _resume(memory: Memory, history: list[Entry], new: list[Entry]) -> dict[str, Any]:
-    memory.ready()
-    return {"seconds": _timed(lambda: memory.resume(history, new))}
+async def _resume(memory: Memory, history: list[Entry], new: list[Entry]) -> dict[str, Any]:
+    await memory.ready()
+    return {"seconds": await _timed(lambda: memory.resume(history, new))}
 
 
-def _request(memory: Memory) -> dict[str, Any]:
+async def _request(memory: Memory) -> dict[str, Any]:
+    before = peak_mb()
     began = time.perf_counter()
-    messages = memory.request()
+    messages = await memory.request()
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "peak_mb": peak_mb(), **shape(messages)}
+    return {"seconds": seconds, "before_mb": before, "peak_mb": peak_mb(), **shape(messages)}
 
 
-def _find(memory: Memory, text: str) -> dict[str, Any]:
+async def _find(memory: Memory, text: str) -> dict[str, Any]:
     began = time.perf_counter()
-    found = memory.find(text)
+    found = await memory.find(text)
     seconds = time.perf_counter() - began
-    return {"seconds": seconds, "hits": memory.hits(found)}
+    return {"seconds": seconds, "hits": await memory.hits(found)}
 
 
-def _stored(memory: Memory) -> dict[str, Any]:
-    return {"texts": list(memory.stored())}
+async def _stored(memory: Memory) -> dict[str, Any]:
+    return {"texts": await memory.stored()}
 
 
-def _close(memory: Memory) -> dict[str, Any]:
-    memory.close()
+async def _close(memory: Memory) -> dict[str, Any]:
+    await memory.close()
     return {}
 
 
-def _timed(call: Callable[[], object]) -> float:
+async def _timed(call: Callable[[], Awaitable[object]]) -> float:
     began = time.perf_counter()
-    call()
+    await call()
     return time.perf_counter() - began
 
 
-_JOBS: Final[dict[str, Callable[..., dict[str, Any]]]] = {
+_JOBS: Final[dict[str, Callable[..., Awaitable[dict[str, Any]]]]] = {
     "open": _open,
     "store": _store,
     "turns": _turns,
