@@ -233,3 +233,20 @@ async def test_a_request_costs_the_same_whatever_the_length_of_its_history(tmp_p
     assert 1_000 < short_rolling == long_rolling
     # Within its budget lcm may show a few summaries more of one history than of the other.
     assert 1_000 < long_lcm == pytest.approx(short_lcm, rel=0.1)
+
+
+async def test_the_pages_after_the_first_are_not_made_again_and_are_what_they_would_be(
+    tmp_path: Path,
+) -> None:
+    with counting() as counted:
+        async with serving(tmp_path / "pages.sqlite") as service:
+            await fill(service, 4_000, 4_000)
+            counted.steps = 0
+            first = await service.prepare(PrepareQuery(KEY, compact="never"))
+            whole, counted.steps = counted.steps, 0
+            assert first.next_cursor is not None
+            second = await service.prepare(PrepareQuery(KEY, cursor=first.next_cursor))
+            assert 0 < 10 * counted.steps < whole
+    async with serving(tmp_path / "pages.sqlite") as other:
+        assert second == await other.prepare(PrepareQuery(KEY, cursor=first.next_cursor))
+        assert second.messages

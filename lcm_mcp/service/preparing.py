@@ -259,7 +259,7 @@ async def _answer(
     facts = Facts(
         query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail, recalled.written
     )
-    return page(view, change, Start(), facts)
+    return _given(work, page(view, change, Start(), facts), view, change)
 
 
 def _since(
@@ -292,15 +292,28 @@ async def _later_page(work: Workplace, query: PrepareQuery, cursor: str) -> Prep
         )
     session = await work.store.read(wanted_session, work, query.session)
     mark = read_cursor(cursor, session, query.format)
-    view, change = await work.store.read(_again, session, query.format, mark)
+    known = work.unfinished.get(cursor)
+    view, change = await work.store.read(_again, session, query.format, mark, known)
     notes = format_notes(change.notes)
     facts = Facts(query.format, mark.status, notes, mark.estimate, mark.calibrated, recalled=mark.recalled)
-    return page(view, change, mark.start, facts)
+    return _given(work, page(view, change, mark.start, facts), view, change)
 
 
-def _again(db: apsw.Connection, session: Session, form: Format, mark: Bookmark) -> tuple[View, Change]:
-    """The change that a cursor goes on with."""
+def _given(work: Workplace, answered: Prepared, view: View, change: Change) -> Prepared:
+    """Keep what a page is of while there is another to give, so that it need not be made again; one only."""
+    work.unfinished.clear()
+    if answered.next_cursor is not None:
+        work.unfinished[answered.next_cursor] = view, change
+    return answered
+
+
+def _again(
+    db: apsw.Connection, session: Session, form: Format, mark: Bookmark, known: tuple[View, Change] | None
+) -> tuple[View, Change]:
+    """The change that a cursor goes on with, made again unless it is known; the store must still hold it."""
     view = named_view(db, session.id, mark.cut, mark.leaf)
+    if known is not None:
+        return known
     held = mark.held and Held(
         named_view(db, session.id, mark.held.cut, mark.held.leaf),
         Wire(form, mark.held.messages, mark.held.renamed, (), mark.held.recalled),

@@ -32,6 +32,8 @@ from lcm_mcp.ids import (
 from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.background import Background, Report, no_report
+from lcm_mcp.service.splicing import Change
+from lcm_mcp.service.viewing import View
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.metered import Model
@@ -52,7 +54,8 @@ class Workplace:
     call of which is accounted for, then the chain's end, which costs nothing.
 
     meaning is the model of semantic search, where that is on. background holds the passes under way; report
-    is told how far the call at hand is; held_images are those that sessions were found to hold.
+    is told how far the call at hand is; held_images are those that sessions were found to hold; unfinished is
+    what the cursor of the page given last goes on with.
     """
 
     store: Store
@@ -63,6 +66,7 @@ class Workplace:
     meaning: Meaning | None = None
     report: Report = no_report
     held_images: set[tuple[SessionId, int]] = field(default_factory=set[tuple[SessionId, int]])
+    unfinished: dict[str, tuple[View, Change]] = field(default_factory=dict[str, "tuple[View, Change]"])
 
     @property
     def project(self) -> str:

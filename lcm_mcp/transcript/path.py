@@ -152,14 +152,15 @@ class Path:
         """Places and weights of the rows from `first` to `last` on the path, oldest first."""
         return [mark for part in self.between(first, last) for mark in self._marks_of(part)]
 
-    def marks_back(self, batch: int = 64) -> Iterator[RowMark]:
-        """Places and weights from the leaf backwards; reads only as far as it is consumed."""
+    def marks_back(self, batch: int = 8) -> Iterator[RowMark]:
+        """Places and weights from the leaf backwards; reads little more than is consumed, twice as much at a
+        time as before."""
         for segment in self.segments():
             high = segment.high
             while high >= segment.low:
                 low = Seq(max(segment.low, high - batch + 1))
                 yield from reversed(self._marks_of(Segment(low, high)))
-                high = Seq(low - 1)
+                high, batch = Seq(low - 1), min(2 * batch, 256)
 
     def _marks_of(self, part: Segment) -> list[RowMark]:
         rows: Iterable[tuple[int, int, int, int, Role, int, int, int, int, int]] = self._db.execute(
