@@ -45,10 +45,10 @@ Column = Mapping[str, Cell]
 
 
 def shown(value: float) -> str:
-    """Three digits that count."""
+    """Two or three digits that count."""
     if value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 0.1 else f"{value:.2g}"
 
 
 def ratio_of(row: Row, ours: Cell, theirs: Cell) -> float | None:

@@ -77,7 +77,7 @@ class OpenLcm:
 
 def _pieces(row: dict[str, Any]) -> Iterator[str]:
     yield row["content"] or ""
-    calls = row["tool_calls"] or []
+    calls: Any = row["tool_calls"] or []
     for call in json.loads(calls) if isinstance(calls, str) else calls:
         yield arguments_text(json.loads(call["function"]["arguments"]))
 

@@ -117,7 +117,7 @@ def shape(messages: Sequence[Message]) -> dict[str, int]:
     size = broken = 0
     waiting: set[str] = set()
     for message in messages:
-        calls = message.get("tool_calls") or []
+        calls: list[Any] = message.get("tool_calls") or []
         told = [message.get("content") or "", *(call["function"] for call in calls)]
         size += sum(len(_bytes(piece)) for piece in told)
         if message["role"] == "tool":
@@ -125,7 +125,7 @@ def shape(messages: Sequence[Message]) -> dict[str, int]:
             broken += not known
             waiting.discard(message.get("tool_call_id") or "")
         waiting.update(call["id"] for call in calls)
-    last = messages[-1].get("tool_calls") or [] if messages else []
+    last: list[Any] = messages[-1].get("tool_calls") or [] if messages else []
     return {"tokens": size // BYTES_PER_TOKEN, "broken": broken + len(waiting) - len(last)}
 
 

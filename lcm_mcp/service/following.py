@@ -301,7 +301,7 @@ async def _note(work: Workplace, file: Followed, trouble: str) -> None:
 async def follow_file(work: Workplace, path: Path, fold: bool) -> None:
     """Follow a file from now on, whatever is in it; one that is followed keeps its place."""
     place = Path(os.path.abspath(path))
-    if _can_be_written(place) and not await work.store.read(followed.of_path, place):
+    if followed.can_be_written(place) and not await work.store.read(followed.of_path, place):
         await register(work, place, Wish(UNKNOWN_FORMAT, "", fold))
 
 
