@@ -38,7 +38,7 @@ def test_of_ours_the_table_says_that_all_is_kept_and_found(tmp_path: Path) -> No
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=1800,
     )
     assert (done.returncode, done.stderr) == (0, "")
     cells = cells_of(done.stdout)

@@ -51,10 +51,10 @@ def interpreter_of(peer: Peer, folder: Path) -> Path:
     if ready.exists():
         return python
     shutil.rmtree(home, ignore_errors=True)
-    _run([_python_for(peer), "-m", "venv", str(home)], "no environment could be made")
-    install = ["-m", "pip", "--disable-pip-version-check", "--quiet", "install"]
+    _run([_python_for(peer), "-m", "venv", "--without-pip", str(home)], "no environment could be made")
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check", "--quiet"]
     wanted = [*(["--no-deps"] if peer.bare else []), f"{peer.name}=={peer.version}"]
-    _run([str(python), *install, *wanted], "the package registry did not give it")
+    _run([*pip, "install", *wanted], "the package registry did not give it")
     ready.touch()
     return python
 
