@@ -32,7 +32,7 @@ fuzz: $(VENV)/.installed-dev
 conformance: $(VENV)/.installed
 	$(BIN)/python tests/conformance.py $(VENV)/conformance
 
-# Stores of ten thousand to a million rows beside their floors, then requests in sessions as long as that.
+# Stores of ten thousand to a million rows beside their floors, requests in sessions as long, a file of 100 MB.
 bench: $(VENV)/.installed
 	$(BIN)/python -m benchmarks.store --json benchmarks.json
 	$(BIN)/python -m benchmarks.prepare
