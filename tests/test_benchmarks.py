@@ -99,6 +99,18 @@ def test_the_store_benchmark_sets_every_figure_beside_its_floor_and_keeps_them(t
     assert isinstance(import_, float)
 
 
+def test_the_import_benchmark_sets_a_repeated_session_beside_its_floors(tmp_path: Path) -> None:
+    kept = tmp_path / "figures.json"
+    size = ("--megabytes", "1.5", "--rounds", "1", "--json", str(kept))
+    printed = run("benchmarks.importing", *size, data=tmp_path)
+    figures = json.loads(kept.read_text(encoding="utf-8"))
+    assert len(figures) == 4
+    assert all(
+        figure["name"] in printed and figure["value"] > figure["floor"]["value"] > 0 for figure in figures
+    )
+    assert {figure["rows"] for figure in figures} == {3 * 197}  # every repetition has rows of its own
+
+
 def test_an_exponent_is_the_slope_over_the_sizes() -> None:
     table = Table()
     table.add(*[Figure("square", rows, rows**2 * 7, "ms") for rows in (10, 100, 1000)])

@@ -113,6 +113,25 @@ async def test_a_rewind_to_the_beginning_removes_every_row_and_what_follows_star
         ]
 
 
+async def test_a_path_may_end_at_a_row_that_never_stood_on_it_and_go_back(tmp_path: Path) -> None:
+    """Such as a client's own summary: it is then the last row, and neither calls nor answers."""
+    beside = {"role": "user", "content": "a client's summary", "active": False}
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.append("talk", [*said("one", "two"), beside, *said("three")])
+        before = await dump(service)
+        moved = await service.rewind("e3", "talk")
+        assert (moved.removed, moved.restored, moved.leaf) == (1, 1, "e3")
+        assert (await look(service, PrepareQuery("talk")))["messages"].tail == ["e1", "e2", "e3"]
+        assert (await service.doctor()).healthy
+        moved = await service.rewind("e4", "talk")
+        assert (moved.removed, moved.restored) == (1, 1)
+        await same(service, before)
+        await service.rewind("e3", "talk")
+        await service.append("talk", said("and on"))
+        assert (await look(service, PrepareQuery("talk")))["messages"].tail == ["e1", "e2", "e3", "e5"]
+        assert (await service.doctor()).healthy
+
+
 # --- exports
 
 
