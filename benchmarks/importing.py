@@ -15,13 +15,13 @@ import os
 import re
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import apsw
@@ -52,6 +52,7 @@ _SESSIONS = "SELECT NULL, * FROM session ORDER BY id"
 _BARE = "CREATE TABLE bare(id INTEGER PRIMARY KEY, body TEXT, parts BLOB)"
 _TEXTS = "SELECT id, NULL, body, parts FROM text LEFT JOIN payload ON text = id ORDER BY id"
 
+T = TypeVar("T")
 Rows = list[tuple[Any, ...]]
 Transaction = Sequence[tuple[str, Rows]]
 """Statements, each with the rows that it is done for."""
@@ -195,7 +196,7 @@ def _statement(table: str, rows: Rows) -> tuple[str, Rows]:
     return (f"INSERT INTO {table} VALUES({places})" if rows else "SELECT 1"), [row[1:] for row in rows]
 
 
-async def _read(db: Path, what: Any) -> Any:
+async def _read(db: Path, what: Callable[[apsw.Connection], T]) -> T:
     store = Store.open(db)
     try:
         return await store.read(what)
@@ -204,7 +205,11 @@ async def _read(db: Path, what: Any) -> Any:
 
 
 async def _count(db: Path) -> int:
-    return await _read(db, lambda reader: reader.execute("SELECT count(*) FROM row").get)
+    return await _read(db, _rows_in)
+
+
+def _rows_in(db: apsw.Connection) -> int:
+    return db.execute("SELECT count(*) FROM row").get
 
 
 async def _cost(call: Awaitable[object]) -> Cost:

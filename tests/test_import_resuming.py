@@ -10,7 +10,7 @@ from imported import shared_file
 from stores import serving
 from test_import_fuzz import LINES, lines_of
 
-from lcm_mcp.service.followed_state import following_state
+from lcm_mcp.service.following import catch_up_all, following_state
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.importers import FORMATS, Event, Mark, Resume, SessionFound
 from lcm_mcp.transcript.importers.report import FROM_START
@@ -75,11 +75,14 @@ async def test_a_session_that_grows_is_read_on_by_what_reads_the_store(
     assert (grown.key, grown.rows, grown.title) == (whole.key, whole.rows, whole.title)
 
 
-async def test_what_cannot_be_read_on_is_imported_and_not_followed(tmp_path: Path) -> None:
+async def test_what_cannot_be_read_on_is_followed_and_read_once_while_it_stays_as_it_is(
+    tmp_path: Path,
+) -> None:
     path = shared_file("gemini/thoughts.json")
     async with serving(tmp_path / "lcm.sqlite") as service:
         await service.import_file(path, fold=False)
-        assert (await following_state(service.work)).files == 0
+        assert (await following_state(service.work)).files == 1
+        assert await catch_up_all(service.work) == {}
 
 
 async def test_after_a_reader_died_as_it_began_again_nothing_is_added(tmp_path: Path) -> None:
