@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -66,21 +65,38 @@ def test_each_shell_gets_its_script(shell: str, capsys: pytest.CaptureFixture[st
     assert not store_path.exists()
 
 
-@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
-def test_bash_completes_with_the_script_as_printed(
-    store: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+_ASKED = {
+    "bash": (
+        ["bash", "--norc", "-c"],
+        "COMP_WORDS=(lcm-mcp tree --session har); COMP_CWORD=3; _lcm_mcp_completion lcm-mcp\n"
+        'printf "%s\\n" "${COMPREPLY[@]}"',
+    ),
+    # Outside of its line editor zsh has no compadd; what the script would add is printed instead.
+    "zsh": (
+        ["zsh", "-f", "-c"],
+        "words=(lcm-mcp tree --session har); CURRENT=4; compadd() { print -l $completions }\n"
+        "_lcm_mcp_completion",
+    ),
+    "fish": (["fish", "--no-config", "-c"], "complete -C 'lcm-mcp tree --session har'"),
+}
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_shell_completes_with_the_script_as_printed(
+    shell: str, store: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    script = Cli(capsys, store).done("completion", "bash")
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not here")
+    run, asked = _ASKED[shell]
+    script = Cli(capsys, store).done("completion", shell)
     program = tmp_path / "lcm-mcp"
     program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m lcm_mcp "$@"\n')
     program.chmod(0o755)
-    (function,) = re.findall(r"^\s*complete .*-F (\w+) lcm-mcp", script, re.MULTILINE)
-    asked = f"{script}\nCOMP_WORDS=(lcm-mcp tree --session har); COMP_CWORD=3; {function} lcm-mcp"
     ended = subprocess.run(
-        ["bash", "--norc", "-c", f'{asked}\nprintf "%s\\n" "${{COMPREPLY[@]}}"'],
+        [*run, f"{'compdef() {}' if shell == 'zsh' else ''}\n{script}\n{asked}"],
         env={**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LCM_DB": str(store)},
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert (ended.stdout.split(), ended.stderr) == (["harvest", "harbour"], "")
+    assert (sorted(ended.stdout.split()), ended.stderr) == (["harbour", "harvest"], "")

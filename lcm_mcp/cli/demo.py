@@ -84,6 +84,8 @@ async def _tell(service: Service, out: Console, file: Path) -> None:
         await _expand(service, out, session, hit)
     with _screen(out, "What a model would be sent", f"{context} --format text"):
         await _show_request(service, out, query)
+    with _screen(out, "Your own history", "lcm-mcp import --discover"):
+        out.print(styled("finds what agents have left on this machine, and asks before it reads."))
 
 
 @contextmanager
