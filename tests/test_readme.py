@@ -7,6 +7,8 @@ import os
 import re
 
 import click
+import pytest
+from reference import DOCS
 from refresh_readme import README, refreshed
 
 from lcm_mcp.cli.entry import root as command
@@ -18,11 +20,13 @@ _README = README.read_text(encoding="utf-8")
 _BLOCKS = re.findall(r"^```\w*\n(.*?)^```", _README, re.MULTILINE | re.DOTALL)
 
 
-def commands() -> list[str]:
-    """Every lcm-mcp call in the README's blocks and inline code, options and all."""
-    lines = [line.removeprefix("$ ") for block in _BLOCKS for line in block.splitlines()]
-    inline = re.findall(r"`(lcm-mcp [^`]*)`", _README)
-    return [line for line in (*lines, *inline) if line.startswith("lcm-mcp ")]
+def commands(page: str) -> list[str]:
+    """Every lcm-mcp call in a page's blocks and inline code, options and all."""
+    blocks = re.findall(r"^```\w*\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.splitlines()]
+    inline = re.findall(r"`((?:\.venv/bin/)?lcm-mcp [^`]*)`", page)
+    called = re.compile(r"^(?:\$ )?(?:LCM_\w+=\S+ )?(?:\.venv/bin/)?(lcm-mcp .*)")
+    return [found[1] for line in (*lines, *inline) if (found := called.match(" ".join(line.split())))]
 
 
 def test_two_commands_set_the_project_up() -> None:
@@ -33,11 +37,13 @@ def test_two_commands_set_the_project_up() -> None:
     assert os.access(_ROOT / ".ci" / "run", os.X_OK)
 
 
-def test_every_command_shown_exists_with_its_options() -> None:
-    assert len(commands()) > 5
+@pytest.mark.parametrize("page", ["README.md", *sorted(f"docs/{page.name}" for page in DOCS.glob("*.md"))])
+def test_every_command_shown_exists_with_its_options(page: str) -> None:
+    shown = commands((_ROOT / page).read_text(encoding="utf-8"))
+    assert len(shown) > 5 or page != "README.md"
     context = click.Context(command)
-    for line in commands():
-        words = line.split("#")[0].split()[1:]
+    for line in shown:
+        words = line.split(" #")[0].split()[1:]
         options = {option for each in command.params for option in each.opts}
         named = next((word for word in words if command.get_command(context, word)), None)
         assert named or words[0].startswith("-"), line
