@@ -10,7 +10,8 @@ from imported import shared_file
 from stores import serving
 from test_import_fuzz import LINES, lines_of
 
-from lcm_mcp.service.following import catch_up_all, following_state
+from lcm_mcp.service.followed_state import following_state
+from lcm_mcp.service.following import catch_up_all
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.importers import FORMATS, Event, Mark, Resume, SessionFound
 from lcm_mcp.transcript.importers.report import FROM_START
