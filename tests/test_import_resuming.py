@@ -76,7 +76,7 @@ async def test_a_session_that_grows_is_read_on_by_what_reads_the_store(
     assert (grown.key, grown.rows, grown.title) == (whole.key, whole.rows, whole.title)
 
 
-async def test_what_cannot_be_read_on_is_followed_and_read_once_while_it_stays_as_it_is(
+async def test_what_cannot_be_read_on_is_followed_and_read_once_while_it_stays(
     tmp_path: Path,
 ) -> None:
     path = shared_file("gemini/thoughts.json")
