@@ -47,6 +47,17 @@ def install_command(call: Call, name: str, shown: bool, undo: bool, as_json: boo
         print_json({"client": name, **done})
 
 
+_CONVERSATIONS = {
+    "claude-desktop": "come in by export only: lcm-mcp import conversations.json",
+    "claude-code": "come in live, by the hooks; earlier ones by lcm-mcp import --discover",
+    "cursor": "come in by lcm-mcp import --discover, and from then on before each read",
+    "vscode": "come in only where its agent appends them: no file of it is read",
+    "codex": "come in by lcm-mcp import --discover, and from then on live, before each read",
+    "zed": "come in only where its agent appends them: no file of it is read",
+}
+"""How those of each client get into the store."""
+
+
 def _show(client: Client, entry: Entry, as_json: bool) -> dict[str, object]:
     file, hooks = clients.place(client).file, clients.hooks_place(client)
     if not as_json:
@@ -68,6 +79,7 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
         tools = started(entry)
     _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
+    _say(told, f"Its conversations {_CONVERSATIONS[client.name]}.")
     return {"entry": done, "hooks": hooks, "tools": tools}
 
 
