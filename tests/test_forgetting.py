@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 
@@ -120,11 +121,16 @@ async def test_a_session_that_is_being_compacted_is_refused(tmp_path: Path) -> N
             await service.forget("s")
 
 
-def test_forget_is_a_command_that_asks(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_forget_is_a_command_that_asks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cli = Cli(capsys, tmp_path / "lcm.sqlite")
     file = tmp_path / "talk.jsonl"
     file.write_text('{"session": "talk"}\n{"role": "user", "content": "hello"}\n')
     cli.done("--quiet", "import", file)
+    for answer in ("n\n", "", "perhaps\n"):
+        monkeypatch.setattr("sys.stdin", io.StringIO(answer))
+        assert "nothing was deleted. Answer y" in cli("forget", "talk").err
     said = cli.done("forget", "talk", "--yes")
     assert "talk (s1) is forgotten: 1 row" in " ".join(said.split())
     assert "No longer followed" in said

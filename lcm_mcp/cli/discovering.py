@@ -6,14 +6,13 @@ no conversation is told of and does not end the command.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import click
 
 from lcm_mcp.cli.call import Call, run_on
-from lcm_mcp.cli.output import console, print_json, progress, styled
+from lcm_mcp.cli.output import confirmed, console, print_json, progress, styled
 from lcm_mcp.cli.text import count, one_line
 from lcm_mcp.errors import ImportRefused
 
@@ -46,7 +45,8 @@ def import_found(call: Call, *, fold: bool, follow: bool, as_json: bool) -> None
         done.found = await service.discover()
         if not as_json:
             show_found(console(), done.found)
-        if done.found.todo and _wanted(len(done.found.todo)):
+        files = count(len(done.found.todo), "file")
+        if done.found.todo and confirmed(f"Import {files}, oldest first?"):
             await _import(service, done, settings.fold_imports, follow, shown)
 
     run_on(settings, whole)
@@ -78,11 +78,6 @@ def _contents(place: Found) -> str:
         return "no such folder"
     files = f"{count(place.files, 'file')}, {place.bytes / 1e6:,.1f} MB"
     return f"{files}, {place.new:,} new" if place.known else f"{files}; this format is not read yet"
-
-
-def _wanted(files: int) -> bool:
-    click.echo(f"Import {count(files, 'file')}, oldest first? [y/N] ", nl=False, err=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 async def _import(service: Service, done: _Done, fold: bool, follow: bool, shown: bool) -> None:

@@ -145,7 +145,8 @@ def _run(arguments: Sequence[str] | None) -> int:
     try:
         code = root.main(args=arguments, prog_name="lcm-mcp", standalone_mode=False)
     except click.UsageError as error:
-        return _failed(error.format_message(), error.ctx, error.exit_code)
+        command = "lcm-mcp" if error.ctx is None else error.ctx.command_path
+        return _failed(error.format_message(), command, error.exit_code)
     except click.ClickException as error:
         return _failed(error.format_message())
     except (KeyboardInterrupt, click.Abort):
@@ -157,13 +158,13 @@ def _run(arguments: Sequence[str] | None) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _failed(sentence: str, misused: click.Context | None = None, code: int = 1) -> int:
+def _failed(sentence: str, misused: str | None = None, code: int = 1) -> int:
     """Say in one line what was wrong, and where a command was misused, what tells of its use."""
     from lcm_mcp.cli.text import as_commands, one_line
 
     said = one_line(as_commands(sentence))
     if misused is not None:
-        said += f"{'' if said.endswith(('.', '?', ')')) else '.'} See {misused.command_path} --help."
+        said += f"{'' if said.endswith(('.', '?', '?)')) else '.'} See {misused} --help."
     click.echo(f"lcm-mcp: {said}", err=True)
     return code
 

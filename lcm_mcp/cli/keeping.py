@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, styled, write
+from lcm_mcp.cli.output import confirmed, console, json_option, print_json, styled, write
 from lcm_mcp.cli.text import count, one_line
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
     Its rows, summaries and images, what only it holds of the search index, and the free pages of the file go.
     What a fork shares with it stays. Files that fed it are no longer followed. Backups are not touched.
     """
-    if not yes:
-        click.confirm(f"Delete session {one_line(name)} for good?", abort=True, err=True)
+    if not yes and not confirmed(f"Delete session {one_line(name)} for good?"):
+        raise click.ClickException("nothing was deleted. Answer y, or give --yes and it does not ask.")
     gone = call.run(lambda service: service.forget(name), "forgetting")
     if as_json:
         print_json(gone)

@@ -112,5 +112,14 @@ def waiting(label: str, wanted: bool) -> Generator[None]:
         yield
 
 
+def confirmed(question: str) -> bool:
+    """Whether the answer to a question on stderr begins a yes; without one (no more input) it is no."""
+    click.echo(f"{question} [y/N] ", nl=False, err=True)
+    answer = sys.stdin.readline()
+    if not answer.endswith("\n"):
+        click.echo(err=True)
+    return answer.strip().lower() in ("y", "yes")
+
+
 def role_style(role: str | None) -> str:
     return ROLE_STYLES.get(cast("str", role), "dim")
