@@ -35,7 +35,7 @@ from lcm_mcp.service import Service
 from lcm_mcp.service.answers import ImportOutcome, Strategy
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.settings import load_settings
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import appending, sessions
 from lcm_mcp.transcript.importers import Entry, claude_code
 from lcm_mcp.transcript.model import Draft
 from lcm_mcp.transcript.sealing import readable, seal
@@ -246,7 +246,7 @@ async def _replay(service: Service, drafts: list[Draft], watched: Watched, windo
         sealed = [seal(each) for each in drafts[start:end]]
         now = await service.work.store.read(sessions.find_by_id, session.id)
         assert now is not None
-        await service.work.store.write(store.append, now, sealed, 1)
+        await service.work.store.write(appending.append, now, sealed, 1)
         start, calls = end, watched.calls
         nodes = len(await nodes_of(service, "main"))
         form = FORMATS[turn // TURNS % 4]
