@@ -123,7 +123,9 @@ class Background:
     async def _run(self, session: SessionId, made: Pass, job: Job, deadline: float) -> None:
         try:
             made.outcome = await job(made.progress, deadline)
-            if made.outcome.progress.failed is not None:
+            if made.outcome.progress.failed is None:
+                self._untold.pop(session, None)  # what failed before was done since
+            else:
                 self._untold[session] = made
         except Exception as fault:
             made.fault = fault
