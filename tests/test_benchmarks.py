@@ -229,7 +229,10 @@ async def costs_of_a_request(db: Path, rows: int) -> list[int]:
                 assert observed is not None
                 assert observed.status == "compacted"
                 counted.steps = counted.scanned = 0
-                said = [{"role": "user", "content": "And now the next one, please."}]
+                said = [
+                    {"role": "assistant", "content": "Done.", "entry_id": f"done {strategy}"},
+                    {"role": "user", "content": "And now the next one, please."},
+                ]
                 page = await service.prepare(PrepareQuery(KEY, append=said, window_tokens=WINDOW))
                 assert (page.status, page.next_cursor) == ("not_needed", None)
                 assert counted.scanned == 0

@@ -48,12 +48,12 @@ def install_command(call: Call, name: str, shown: bool, undo: bool, as_json: boo
 
 
 _CONVERSATIONS = {
-    "claude-desktop": "come in by export only: lcm-mcp import conversations.json",
-    "claude-code": "come in live, by the hooks; earlier ones by lcm-mcp import --discover",
-    "cursor": "come in by lcm-mcp import --discover, and from then on before each read",
-    "vscode": "come in only where its agent appends them: no file of it is read",
-    "codex": "come in by lcm-mcp import --discover, and from then on live, before each read",
-    "zed": "come in only where its agent appends them: no file of it is read",
+    "claude-desktop": "its export only: lcm-mcp import conversations.json",
+    "claude-code": "live, by the hooks; earlier ones: import --discover",
+    "cursor": "import --discover, and from then on before each read",
+    "vscode": "what its agent appends; no file of it is read",
+    "codex": "import --discover, and from then on before each read",
+    "zed": "what its agent appends; no file of it is read",
 }
 """How those of each client get into the store."""
 
@@ -79,7 +79,7 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
         tools = started(entry)
     _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
-    _say(told, f"Its conversations {_CONVERSATIONS[client.name]}.")
+    _say(told, f"How conversations come in: {_CONVERSATIONS[client.name]}.")
     return {"entry": done, "hooks": hooks, "tools": tools}
 
 

@@ -26,7 +26,12 @@ async def tools_of(command: str, arguments: Sequence[str]) -> list[str]:
         try:
             with anyio.fail_after(WAITING_S):
                 async with Client(stdio_client(parameters, errlog=said)) as client:
-                    return [tool.name for tool in (await client.list_tools()).tools]
+                    names = [tool.name for tool in (await client.list_tools()).tools]
+                    # Tools are told before the store is open; a call waits for that.
+                    answer = await client.call_tool("lcm_sessions", {"limit": 1})
+                    if answer.is_error:
+                        raise RuntimeError(*(each.text for each in answer.content if each.type == "text"))
+                    return names
         except Exception as error:  # whatever ends the conversation, the entry does not work
             said.seek(0)
             lines = said.read().strip().splitlines()

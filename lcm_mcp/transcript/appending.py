@@ -102,13 +102,14 @@ def _known_entries(
     db: apsw.Connection, session: Session, entries: Sequence[Sealed]
 ) -> dict[str, tuple[Seq, bytes]]:
     """Rows that bear the entries' ids already, and their digests."""
-    if session.next_seq == 1:
-        return {}
     names: list[Json] = [entry.draft.entry_id for entry in entries if entry.draft.entry_id is not None]
+    if session.next_seq == 1 or not names:
+        return {}
+    # Not IN: without statistics SQLite would go through all rows of the session.
     rows = db.execute(
-        """SELECT entry_id, seq, digest FROM row
-            WHERE session = ? AND entry_id IN (SELECT value FROM json_each(?))""",
-        (session.id, encode(names).decode()),
+        """SELECT entry_id, seq, digest FROM json_each(?)
+            CROSS JOIN row ON row.session = ? AND row.entry_id = json_each.value""",
+        (encode(names).decode(), session.id),
     )
     return {entry_id: (Seq(seq), digest) for entry_id, seq, digest in rows}
 

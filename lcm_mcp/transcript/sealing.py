@@ -53,15 +53,15 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
 
 def seal(draft: Draft) -> Sealed:
     """Make a draft ready to be stored; pure, and linear in its size."""
+    text, size = derive_text(draft.parts), weigh(draft.parts)
     blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in draft.parts]
-    encoded = encode(blocks)
-    text = derive_text(draft.parts)
+    encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
     return Sealed(
         draft=_with_readable_names(draft),
         text=text,
         payload=None if _is_complete(draft.parts, text) else pack(blocks, encoded, text),
         images=tuple(_images(draft.parts)),
-        size=weigh(draft.parts),
+        size=size,
         digest=_digest(draft.role, encoded),
     )
 
