@@ -42,7 +42,10 @@ def content_digest(role: Role, blocks: Json) -> bytes:
 
 
 def _digest(role: Role, encoded: bytes) -> bytes:
-    return hashlib.blake2b(b'["%s",%s]' % (role.encode(), encoded), digest_size=16).digest()
+    digest = hashlib.blake2b(b'["%s",' % role.encode(), digest_size=16)
+    digest.update(encoded)  # and not joined: a very long one would stand there twice
+    digest.update(b"]")
+    return digest.digest()
 
 
 def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
