@@ -19,9 +19,9 @@ test: lint browser
 browser: $(VENV)/.installed-dev
 	@$(BIN)/python tests/browser.py
 
-# The kill -9 rounds of the tests, many more of them, and every call to the disk failed in turn (an hour).
+# The kill -9 rounds of the tests, 200 of them and more, and every call to the disk failed in turn (an hour).
 crash: $(VENV)/.installed-dev
-	LCM_CRASH_ROUNDS=25 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
+	LCM_CRASH_ROUNDS=55 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
 
 # Ten thousand spoilt files of every format into one store (a quarter of an hour); the tests import some of them.
 fuzz: $(VENV)/.installed-dev
