@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from connecting import command
+from wire_order import check_order
 
-from lcm_mcp.projection.formats import check_order
 from lcm_mcp.projection.model import Message
 
 SAID = "and so on, at some length, as models do; "

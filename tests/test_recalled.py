@@ -14,8 +14,8 @@ from asking import dump
 from histories import entry
 from holding import Holding, held_in_full, hold
 from turns import KEY, Writer, turns, using
+from wire_order import check_order
 
-from lcm_mcp.projection.formats import check_order
 from lcm_mcp.projection.model import FORMATS, Format, Message
 from lcm_mcp.service import Service, paging, recalling
 from lcm_mcp.service.requests import PrepareQuery

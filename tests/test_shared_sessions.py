@@ -27,9 +27,9 @@ from moods import Watched
 from quotebook import holds_labels
 from told import Told, newest_round, newest_unit, told, weight
 from viewbook import history_text, holds_border, holds_estimate, holds_fit, holds_order
+from wire_order import check_order
 from world import opened
 
-from lcm_mcp.projection.formats import check_order
 from lcm_mcp.projection.model import FORMATS
 from lcm_mcp.service import Service
 from lcm_mcp.service.answers import ImportOutcome, Strategy

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import orjson
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from wire_order import check_order
 from wire_rows import DOCUMENT, PICTURE, UNLOADED, Said, say, tail_of
 
-from lcm_mcp.projection.formats import check_order, render
+from lcm_mcp.projection.formats import render
 from lcm_mcp.projection.model import FORMATS, Message, Projection
 from lcm_mcp.transcript.model import (
     Image,

@@ -16,11 +16,11 @@ from asking import View
 from ledger import Pair, weigh
 from quotebook import Quoting, asked_in, quoted
 from told import Told, newest_round, newest_unit, opens, opens_round, pairs, unit_of, weight
+from wire_order import check_order
 
 from lcm_mcp.dag.model import MAX_DEPTH
 from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import Seq
-from lcm_mcp.projection.formats import check_order
 from lcm_mcp.projection.labels import ROLLING_OPENS, fence_history
 from lcm_mcp.projection.lcm import block
 from lcm_mcp.projection.model import FORMATS, Format, Message

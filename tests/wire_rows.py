@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from wire_order import check_order
+
 from lcm_mcp.ids import Seq, TextId
-from lcm_mcp.projection.formats import check_order, render
+from lcm_mcp.projection.formats import render
 from lcm_mcp.projection.model import Format, Projection, Rendered, TailRow
 from lcm_mcp.transcript.blocks import image_from_bytes
 from lcm_mcp.transcript.model import (

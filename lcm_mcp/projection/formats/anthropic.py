@@ -12,7 +12,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from lcm_mcp.projection.formats.checks import Turn, body_blocks, check_answers, check_turns, values_of
 from lcm_mcp.projection.labels import (
     NO_OUTPUT,
     NOTHING_MORE_SAID,
@@ -22,7 +21,7 @@ from lcm_mcp.projection.labels import (
     spelled,
     system_label,
 )
-from lcm_mcp.projection.model import Message, Notes
+from lcm_mcp.projection.model import Notes
 from lcm_mcp.projection.wire import Block, Dialect, IdRule, Shown, base64_of
 from lcm_mcp.transcript.model import (
     Image,
@@ -44,22 +43,6 @@ _RESULT_BLOCKS = frozenset({"document", "search_result", "image", "tool_referenc
 _ASSISTANT_BLOCK = re.compile(r"compaction|\w+_tool_use|\w+_tool_result|server_tool_use", re.ASCII)
 _NAME_CHARACTERS = 128
 _THINKING = ("thinking", "redacted_thinking")
-
-
-def check(messages: Sequence[Message]) -> list[str]:
-    """Say what the API would refuse in the order of turns, calls and results."""
-    faults = check_turns(messages)
-    turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        blocks = body_blocks(message.body)
-        kinds = [block.get("type") for block in blocks]
-        results = values_of(blocks, "tool_result", "tool_use_id")
-        turns.append(Turn(message.role == "assistant", values_of(blocks, "tool_use", "id"), results))
-        if "tool_result" in kinds[len(results) :]:
-            faults.append(f"message {index}: a result stands behind other content")
-        if not kinds or kinds[-1] in _THINKING:
-            faults.append(f"message {index}: it is empty, or ends in thinking")
-    return [*faults, *check_answers(turns, "request")]
 
 
 def _show(part: Part, speaker: Role) -> Shown:

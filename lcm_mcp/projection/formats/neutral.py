@@ -10,23 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from lcm_mcp.projection.formats.checks import Turn, body_blocks, check_answers, check_turns, values_of
 from lcm_mcp.projection.labels import system_label
-from lcm_mcp.projection.model import Message, Notes
+from lcm_mcp.projection.model import Notes
 from lcm_mcp.projection.wire import Block, Dialect, IdRule, Shown
 from lcm_mcp.transcript.blocks import part_to_json
 from lcm_mcp.transcript.model import Image, Part, Role, Text, ToolResult
-
-
-def check(messages: Sequence[Message]) -> list[str]:
-    """Say where turns, calls and results do not follow one another."""
-    faults = check_turns(messages)
-    turns: list[Turn] = []
-    for message in messages:
-        blocks = body_blocks(message.body)
-        calls, results = (values_of(blocks, kind, "call_id") for kind in ("tool_call", "tool_result"))
-        turns.append(Turn(message.role == "assistant", calls, results, waits=message.role == "tool"))
-    return [*faults, *check_answers(turns, "never")]
 
 
 def _show(part: Part, speaker: Role) -> Shown:

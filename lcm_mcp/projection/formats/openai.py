@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import assert_never
 
-from lcm_mcp.projection.formats.checks import Turn, check_answers, check_turns
 from lcm_mcp.projection.labels import (
     TOOL_FAILED,
     arguments_object,
@@ -21,7 +20,7 @@ from lcm_mcp.projection.labels import (
     opaque_label,
     spelled,
 )
-from lcm_mcp.projection.model import Message, Notes
+from lcm_mcp.projection.model import Notes
 from lcm_mcp.projection.wire import Block, Dialect, IdRule, Shown, base64_of
 from lcm_mcp.transcript.model import (
     Image,
@@ -39,22 +38,6 @@ from lcm_mcp.transcript.model import (
 _NAME_CHARACTERS = 64
 _CALLS = ("function", "custom")
 _USER_PARTS = frozenset({"input_audio", "file", "image_url"})
-
-
-def check(messages: Sequence[Message]) -> list[str]:
-    """Say what the API would refuse in the order of turns, calls and results."""
-    faults = check_turns(messages, repeated="tool")
-    turns: list[Turn] = []
-    for index, message in enumerate(messages):
-        if message.role == "tool":
-            turns.append(Turn(False, results=[message.body.get("tool_call_id")], waits=True))
-            continue
-        calls = message.body.get("tool_calls")
-        ids = [call.get("id") for call in calls if isinstance(call, dict)] if isinstance(calls, list) else []
-        turns.append(Turn(message.role == "assistant", ids))
-        if not ids and not message.body.get("content"):
-            faults.append(f"message {index}: it is empty")
-    return [*faults, *check_answers(turns, "group")]
 
 
 def _show(part: Part, speaker: Role) -> Shown:

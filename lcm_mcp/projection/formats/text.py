@@ -9,7 +9,6 @@ verbatim, except that a line of it that would read as a heading is indented by a
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from typing import assert_never
 
 from lcm_mcp.projection.labels import (
@@ -51,12 +50,6 @@ def render(projection: Projection) -> Rendered:
     content = sendable_text("\n\n".join(sections or [NOTHING_TO_SHOW]))
     sources = tuple(row.ref for row in projection.tail)
     return Rendered((Message("user", {"role": "user", "content": content}, sources),), notes)
-
-
-def check(messages: Sequence[Message]) -> list[str]:
-    """Say whether this is anything but one user message with a string."""
-    shapes = [(message.role, isinstance(message.body.get("content"), str)) for message in messages]
-    return [] if shapes in ([], [("user", True)]) else [f"not one user message with a text: {shapes}"]
 
 
 def _shown(part: Part) -> tuple[str | None, Notes]:
