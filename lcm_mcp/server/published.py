@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from lcm_mcp.tools import ToolsetName
 
 if TYPE_CHECKING:
+    from lcm_mcp.server.resources import Resource
     from lcm_mcp.tools.tool import Tool
 
 FILE: Final = Path(__file__).parent / "published.json"
@@ -66,29 +67,20 @@ def derived() -> Published:
             _meta=view.meta_of(tool.name),
         )
 
+    def about(each: Resource) -> dict[str, Any]:
+        return {key: getattr(each, key) for key in ("name", "title", "description", "mime_type")}
+
     distinct = list({id(tool): tool for tools in TOOLSETS.values() for tool in tools}.values())
     return Published(
         tools=tuple(map(told, distinct)),
         toolsets={name: tuple(map(distinct.index, tools)) for name, tools in TOOLSETS.items()},
         resources=tuple(
-            types.Resource(
-                uri=each.uri,
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                mime_type=each.mime_type,
-            )
+            types.Resource(uri=each.uri, **about(each))
             for each in RESOURCES
             if not UriTemplate.is_template(each.uri)
         ),
         templates=tuple(
-            types.ResourceTemplate(
-                uri_template=each.uri,
-                name=each.name,
-                title=each.title,
-                description=each.description,
-                mime_type=each.mime_type,
-            )
+            types.ResourceTemplate(uri_template=each.uri, **about(each))
             for each in RESOURCES
             if UriTemplate.is_template(each.uri)
         ),
