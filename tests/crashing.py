@@ -136,6 +136,15 @@ async def open_all(*paths: str) -> None:
         await Store.open(Path(path)).close()
 
 
+async def upgrade(store: str) -> None:
+    """Open a store of an earlier version when told to, and index what it holds."""
+    wait_for_start()
+    async with serving(Path(store)) as service:
+        say("opened")
+        await service.index()
+        say("indexed")
+
+
 async def hold(store: str) -> None:
     """Write, and keep the write lock until a line arrives on stdin."""
 
@@ -166,6 +175,7 @@ COMMANDS: dict[str, Callable[..., Awaitable[None]]] = {
     "lead": lead,
     "scribble": scribble,
     "open": open_all,
+    "upgrade": upgrade,
     "hold": hold,
     "lease": lease,
 }

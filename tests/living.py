@@ -47,6 +47,15 @@ async def live(service: Service, folder: Path, name: str, say: Say, *, copies: b
     await _append(service, main, f"{name}-z", say)
 
 
+async def live_early(service: Service, name: str, say: Say) -> None:
+    """What a store of the first version could do: append and compact."""
+    main = f"{name}-main"
+    await _append(service, main, f"{name}-a", say)
+    await service.append(main, conversation(60, name))
+    await service.prepare(PrepareQuery(session=main, window_tokens=3000, strategy="lcm", compact="force"))
+    await _append(service, main, f"{name}-z", say)
+
+
 async def _append(service: Service, session: str, name: str, say: Say) -> None:
     entries = [{"role": "user", "content": entry_text(each), "entry_id": each} for each in _names(name)]
     await service.append(session, entries)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -17,7 +18,8 @@ from subprocess import Popen
 import apsw
 import pytest
 from crashing import BATCH, conversation, entry_text
-from living import assert_kept
+from living import assert_kept, live_early
+from older import as_the_first_version_wrote_it
 from stores import (
     active_rows,
     assert_sound,
@@ -161,6 +163,22 @@ async def test_kill_during_anything_loses_nothing_promised(store_path: Path, tmp
         with child("lead", store_path, tmp_path, f"r{turn}") as worker:
             said += killed_at_random(worker, chance, 12, most_s=0.3)
         await assert_kept(store_path, said)
+
+
+async def test_kill_while_an_older_store_is_brought_up_to_date_loses_nothing(tmp_path: Path) -> None:
+    """The steps of the migration, what is fed and packed after it, and the next one's going on with it."""
+    chance, said = random.Random(13), list[str]()
+    first = tmp_path / "first.sqlite"
+    async with serving(first) as service:
+        await live_early(service, "early", said.append)
+    as_the_first_version_wrote_it(first)
+    for turn in range(ROUNDS):
+        store = tmp_path / f"{turn}.sqlite"
+        shutil.copy(first, store)
+        for most_lines in (1, 3):  # amid the steps, then anywhere: it goes on with what the first left
+            with child("upgrade", store) as opener:
+                killed_at_random(opener, chance, most_lines, most_s=0.1)
+        await assert_kept(store, said)
 
 
 async def test_a_killed_process_loses_its_lease_and_a_living_one_keeps_it(store_path: Path) -> None:

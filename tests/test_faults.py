@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,12 +17,14 @@ import anyio
 import apsw
 import pytest
 from faulting import LoneStore, Trouble, faulting, power_cut
-from living import assert_kept, live
-from stores import settings_for
+from living import assert_kept, live, live_early
+from older import as_the_first_version_wrote_it, version_left
+from stores import serving, settings_for
 
 from lcm_mcp.errors import StoreError
 from lcm_mcp.service import Service
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.storage import schema
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.extractive import Extractive
 
@@ -58,7 +61,11 @@ def some_calls(tmp_path: Path, made: bool) -> Sequence[int]:
     if made:
         anyio.run(Store.open(path).close)
     anyio.run(lived, path, trouble, list[str]())
-    every = range(1, trouble.calls + 1)
+    return some(trouble.calls)
+
+
+def some(calls: int) -> Sequence[int]:
+    every = range(1, calls + 1)
     return every if ROUNDS >= ALL else sorted(random.Random(3).sample(every, ROUNDS))
 
 
@@ -114,3 +121,48 @@ def test_a_power_cut_takes_nothing_that_was_promised(tmp_path: Path) -> None:
 
     for call in some_calls(tmp_path, made=True):
         anyio.run(once, call)
+
+
+def test_whichever_call_fails_as_an_older_store_is_brought_up_to_date_it_is_whole(tmp_path: Path) -> None:
+    """The steps of the migration, and the indexes fed after it: an I/O error, a full disk, a power cut."""
+    first, said, versions = tmp_path / "lcm.sqlite", list[str](), set[int]()
+
+    async def live_then() -> None:
+        async with serving(first) as service:
+            await live_early(service, "early", said.append)
+
+    async def upgraded(path: Path, trouble: Trouble) -> None:
+        with faulting(trouble):
+            service = Service(Workplace(LoneStore.open(path), settings_for(path), (Extractive(),)))
+            try:
+                await service.index()
+            finally:
+                await service.close()
+
+    def copied(name: str) -> Path:
+        folder = tmp_path / name
+        folder.mkdir()
+        return Path(shutil.copy(first, folder))
+
+    async def once(call: int, error: type[apsw.Error], lasts: bool) -> None:
+        path = copied(f"{call}-{error.__name__}-{lasts}")
+        cut = lasts and error is apsw.IOError
+        synced = {str(path): path.read_bytes()} if cut else {}
+        trouble = Trouble(call, error, lasts, keeps_synced=cut, synced=synced)
+        with told():
+            await upgraded(path, trouble)
+        assert trouble.failed
+        if cut:
+            path = power_cut(trouble, path, path.parent / "left", random.Random(call))
+        versions.add(version_left(path))
+        await assert_kept(path, said)
+        assert version_left(path) == schema.VERSION
+
+    anyio.run(live_then)
+    as_the_first_version_wrote_it(first)
+    counted = Trouble()
+    anyio.run(upgraded, copied("counted"), counted)
+    for call in some(counted.calls):
+        for error, lasts in ((apsw.IOError, False), (apsw.FullError, True), (apsw.IOError, True)):
+            anyio.run(once, call, error, lasts)
+    assert len(versions) > 1  # some were left amid the steps

@@ -4,58 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 from asking import dump, expanded
+from older import BACK_TO_PLAIN_PAYLOADS, as_the_first_version_wrote_it
 from stores import database, serving
 
 from lcm_mcp.service import Service
 from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.transcript import packing, repacking
-
-_BACK_TO_PLAIN_PAYLOADS = tuple(f"DROP TABLE {name}" for name in ("vector", "vector_state", "payload_state"))
-_BACK_TO_FIRST = (
-    *_BACK_TO_PLAIN_PAYLOADS,
-    *(
-        f"DROP TABLE {name}"
-        for name in ("task", "forgotten", "superseded", "file", "large_inline", "file_state")
-    ),
-    *(f"DROP TABLE followed{what}" for what in ("_session", "", "_line", "_folder")),
-    "DROP TABLE spend",
-    "DROP TABLE breaker",
-    *(f"ALTER TABLE tier DROP COLUMN {name}" for name in ("input_tokens", "output_tokens", "micro_usd")),
-    *(f"DROP TABLE word{what}" for what in ("", "_instance", "_state")),
-    "DROP TABLE gram",
-    "DROP TABLE gram_instance",
-    "DROP TABLE gram_state",
-    "DROP INDEX node_by_anchor",
-    "ALTER TABLE node DROP COLUMN anchor",
-    "DROP INDEX observation_by_prepared",
-    "DROP INDEX observation_measured",
-    *(
-        f"ALTER TABLE observation DROP COLUMN {name}"
-        for name in ("model", "bytes", "fixed", "input_tokens", "cached_tokens")
-    ),
-    "DROP TABLE pin",
-    *(
-        f"ALTER TABLE session DROP COLUMN {name}"
-        for name in ("provider", "model", "rolling_from", "outcome", "unused")
-    ),
-)
-
-
-def as_the_first_version_wrote_it(path: Path) -> None:
-    """Take a file back to version 1: its tables, and cuts that know only nodes."""
-    with database(path) as db, db:
-        for statement in _BACK_TO_FIRST:
-            db.execute(statement)
-        for session, n, shape in list(db.execute("SELECT session, n, shape FROM cut")):
-            kept = orjson.loads(shape)
-            first = {key: kept[key] for key in ("nodes", "stalled", "grown")}
-            db.execute(
-                "UPDATE cut SET shape = ? WHERE session = ? AND n = ?", (orjson.dumps(first), session, n)
-            )
-        db.pragma("user_version", 1)
 
 
 async def test_a_file_of_the_first_version_shows_the_same_request_and_takes_all_that_is_new(
@@ -95,7 +51,7 @@ async def test_payloads_that_were_stored_long_are_shortened_and_say_the_same(
             await service.append("s", thought)
             rows = await expanded(service, "s", "e1..e8", 6000, payload=True)
     with database(store_path) as db, db:
-        for statement in _BACK_TO_PLAIN_PAYLOADS:
+        for statement in BACK_TO_PLAIN_PAYLOADS:
             db.execute(statement)
         db.pragma("user_version", 12)
     async with serving(store_path) as service:
