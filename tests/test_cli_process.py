@@ -90,8 +90,8 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
         with open("/dev/full", "wb") as full:
             ended = subprocess.run([*command, *extra], stdout=full, stderr=subprocess.PIPE, check=False)
         assert ended.returncode == 1
-        assert ended.stderr.decode().count("\n") == 1
-        assert b"No space left" in ended.stderr
+        told = "lcm-mcp: The output: No space left on device. Make room there, then run it again.\n"
+        assert ended.stderr.decode() == told
 
 
 def test_alone_without_a_terminal_it_serves_stdio(tmp_path: Path) -> None:

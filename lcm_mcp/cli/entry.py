@@ -7,6 +7,7 @@ it is asked for. Only a fault of ours shows a traceback.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import io
 import os
@@ -113,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ReaderGone, BrokenPipeError):
         code = _without_stdout(READER_GONE)
     except OSError as error:
-        code = _without_stdout(_failed(str(error)))
+        code = _without_stdout(_failed(_told(error)))
     # A client takes another code of its hook for a veto, 2 most of all.
     sys.exit(0 if is_hook(sys.argv[1:] if arguments is None else arguments) else code)
 
@@ -133,6 +134,14 @@ def _complete_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _told(error: OSError) -> str:
+    """What the system refused, of which file, and what to do; without a file's name it was our output."""
+    where = "The output" if error.filename is None else repr(error.filename)
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    todo = "Make room there" if full else "Check the path, its permissions and its disk"
+    return f"{where}: {error.strerror or error}. {todo}, then run it again."
 
 
 def _without_stdout(code: int) -> int:
