@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import orjson
@@ -130,3 +131,17 @@ async def test_the_newest_conversation_is_the_one_a_read_means_not_the_one_impor
         await service.import_file(old, format="claude-code")
         assert (await service.list_nodes()).session == "today"
         assert [line.key for line in (await service.sessions(project="*")).sessions] == ["today", "main"]
+
+
+async def test_rows_without_a_time_have_that_of_their_file_so_an_old_one_is_not_listed_as_new(
+    tmp_path: Path,
+) -> None:
+    old = written(tmp_path / "old.jsonl", b'{"role": "user", "content": "long ago"}\n')
+    os.utime(old, (1_600_000_000, 1_600_000_000))
+    new = written(tmp_path / "new.jsonl", b'{"role": "user", "content": "yesterday"}\n')
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.import_file(new)
+        await service.import_file(old)
+        listed = (await service.sessions()).sessions
+    assert [Path(each.key).stem for each in listed] == ["new", "old"]
+    assert listed[1].last_at == "2020-09-13T12:26:40.000Z"

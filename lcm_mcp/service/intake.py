@@ -297,7 +297,7 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
         if isinstance(event, (Other, Trouble)):
             continue
         if run and (not isinstance(event, Entry) or event.session_key != key):
-            _store_run(db, intake.fed[key], run, intake.large_chars)
+            _store_run(db, intake, intake.fed[key], run)
             run = []
         if isinstance(event, Entry) and entry is not None:
             key = event.session_key
@@ -381,10 +381,12 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
     intake.fed[found.key] = Fed(session, created, None if ended is None else ended.at)
 
 
-def _store_run(db: apsw.Connection, fed: Fed, entries: Sequence[Sealed], large_chars: int) -> None:
+def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[Sealed]) -> None:
     session = sessions.find_by_id(db, fed.session.id)
     assert session is not None
-    done = append(db, session, entries, now_ms(), large_chars)
+    # What has no time of its own was there when its file was last written.
+    written = min(now_ms(), intake.facts.mtime // 1_000_000)
+    done = append(db, session, entries, written, intake.large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added
     fed.duplicates += len(done.duplicates)
