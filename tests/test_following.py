@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import anyio
 import pytest
 from growing import add, caught_up, look, said, texts
 from stores import serving
@@ -168,6 +169,17 @@ async def test_what_does_not_fit_into_the_time_of_a_read_is_said_and_comes_with_
         assert page.behind == ("1 followed file has more to read: call again, or run `lcm-mcp import`.")
         await caught_up(service)
         assert len(await texts(service)) == 4001
+
+
+async def test_a_server_reads_on_what_no_read_had_time_for(tmp_path: Path, store_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    async with serving(store_path) as service, service.running():
+        await following(service, path, said("one"))
+        add(path, *(said(f"line {n} " + "word " * 2000) for n in range(4000)), said("x" * 9_000_000))
+        assert "read beside the requests now" in (await look(service) or "")
+        while len(await texts(service)) < 4002:  # nobody looks again
+            await anyio.sleep(0.02)
+        assert await look(service) is None
 
 
 async def test_a_busy_store_is_not_waited_for(tmp_path: Path, store_path: Path) -> None:

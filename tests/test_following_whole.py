@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import anyio
 import apsw
 import pytest
 from growing import caught_up, look, texts
@@ -131,6 +132,20 @@ async def test_a_large_one_is_left_to_an_import_and_to_watch(tmp_path: Path, sto
         assert "1 followed file has more to read" in (await look(service) or "")
         assert await catch_up_all(service.work) == {"s": 1}
         assert await look(service) is None
+
+
+async def test_a_server_reads_a_large_one_beside_the_requests(tmp_path: Path, store_path: Path) -> None:
+    path = tmp_path / "session-1.json"
+    gemini(path, ["one"])
+    async with serving(store_path) as service, service.running():
+        await service.import_file(path, fold=False)
+        for more in ("x" * 9_000_000, "y" * 9_000_000):
+            gemini(path, ["one", more])
+            behind = await look(service)
+            assert behind == "1 followed file has more to read: read beside the requests now, call again."
+            while await look(service) is not None:
+                await anyio.sleep(0.02)
+            assert (await texts(service))[-1] == more
 
 
 async def test_a_hook_reads_one_that_was_not_imported(tmp_path: Path, store_path: Path) -> None:

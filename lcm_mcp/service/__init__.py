@@ -111,9 +111,11 @@ class Service:
 
     @asynccontextmanager
     async def running(self, *, finish: bool = False) -> AsyncGenerator[None]:
-        """Host passes and keep the index fed; on leaving both end, or are waited for with `finish`."""
+        """Host passes, keep the index fed and read what reads left; on leaving passes and index end, or are
+        waited for with `finish`."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(indexing.keep_fed, self.work)
+            tasks.start_soon(following.read_left, self.work)
             async with self.background.running(finish=finish):
                 yield
             tasks.cancel_scope.cancel()

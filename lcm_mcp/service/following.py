@@ -1,9 +1,9 @@
 """Catching up: before a read answers, what followed files have grown by is taken in, without a daemon.
 
 An unchanged file costs one look at its size and time, a folder another. All of it together takes at most
-CATCH_UP_S, waiting for another writer included; what is left then is said in the answer. It is a write of
-its own, over before the read's own snapshot begins, and whatever goes wrong in it, the read answers. New
-rows are folded where passes live beside the requests, else not here.
+CATCH_UP_S, waiting for another writer included; what is left then is said in the answer, and a server reads
+it beside the requests. It is a write of its own, over before the read's own snapshot begins, and whatever
+goes wrong in it, the read answers. New rows are folded where passes live beside the requests, else not here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreEr
 from lcm_mcp.ids import SessionId, parse_address
 from lcm_mcp.service import rereading
 from lcm_mcp.service.importing import register
-from lcm_mcp.service.intake import SHORTLY, Intake, Moved, facts_at, read_on, store_batch
+from lcm_mcp.service.intake import NO_LIMIT, SHORTLY, Intake, Moved, facts_at, read_on, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.storage.connections import translated
@@ -43,7 +43,7 @@ CATCH_UP_S = 0.2
 LOOKING_S = 0.1
 """Of CATCH_UP_S: the longest that looking at files and at folders may take, each."""
 LONGEST_LINE_BYTES = 8 * 1024 * 1024
-"""A longer line, or file that is read whole, is left to an import: there is no time for it."""
+"""A read has no time for a longer line, or file that is read whole."""
 MAX_MOVES = 5
 
 
@@ -58,13 +58,16 @@ class _Round:
     grown: set[SessionId] = field(default_factory=set[SessionId])
     added: Counter[str] = field(default_factory=Counter[str])
 
-    def note(self) -> str | None:
+    def note(self, *, beside: bool) -> str | None:
+        """What is to be said of what is left, which a server reads beside the requests."""
         if not self.listed:
             return "Followed files could not be looked at in time: call again."
         if not self.behind:
             return None
         number = len(self.behind)
         files = "1 followed file has" if number == 1 else f"{number} followed files have"
+        if beside:
+            return f"{files} more to read: read beside the requests now, call again."
         return f"{files} more to read: call again, or run `lcm-mcp import`."
 
 
@@ -89,7 +92,8 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
         except StoreError as error:
             return f"Followed files were not read on: {error}"
     _fold_beside(work, now)
-    return now.note()
+    work.left.add(now.behind)
+    return now.note(beside=work.left.hosted)
 
 
 async def read_fresh(
@@ -117,6 +121,23 @@ async def read_fresh(
         return found[0], None
     behind = await catch_up(work, session, project)
     return await work.store.read(job, work, *args, **kwargs), behind
+
+
+async def read_left(work: Workplace) -> None:
+    """Read to their end, beside the requests, the files that reads had no time for."""
+
+    async def read(number: int) -> bool:
+        now = _Round(0.0)
+        try:
+            await _take_in(work, now, number)
+        except StoreClosed:
+            return False
+        except StoreError:
+            pass  # the next read meets it too, and says so
+        _fold_beside(work, now)
+        return True
+
+    await work.left.read(read)
 
 
 async def catch_up_all(work: Workplace) -> Mapping[str, int]:
@@ -157,7 +178,7 @@ async def _catch_up(work: Workplace, now: _Round, session: str | None, project: 
     now.behind = {file.id for file in (*changed, *behind)}
     now.listed = True
     for file in changed:
-        if await _take_in(work, now, file.id):
+        if file.id not in work.left and await _take_in(work, now, file.id):
             now.behind.discard(file.id)
 
 
@@ -258,7 +279,8 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
     resume = await work.store.read(followed.resume_of, file)
     if resume is None:
         return None
-    found = await anyio.to_thread.run_sync(read_on, file, resume, LONGEST_LINE_BYTES)
+    longest = LONGEST_LINE_BYTES if now.deadline else NO_LIMIT
+    found = await anyio.to_thread.run_sync(read_on, file, resume, longest)
     if not isinstance(found, Intake):
         await work.store.write(followed.start_over, file, anew=found == "anew")
         return None
@@ -267,11 +289,11 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
             await _take(work, now, found, file)
         except Moved:
             return None
-    return found.facts.size - found.lines.prefix.length <= LONGEST_LINE_BYTES
+    return found.facts.size - found.lines.prefix.length <= longest
 
 
 async def _read_again(work: Workplace, now: _Round, file: Followed) -> bool:
-    """Read a file whole that cannot be read on; a large one is left to an import where a read waits."""
+    """Read a file whole that cannot be read on; a large one not where a read waits."""
     if now.deadline and os.path.getsize(file.path) > LONGEST_LINE_BYTES:
         return False
     record = await rereading.begin(work, file)

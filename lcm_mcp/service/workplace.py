@@ -32,6 +32,7 @@ from lcm_mcp.ids import (
 from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.background import Background, Report, no_report
+from lcm_mcp.service.left import Left
 from lcm_mcp.service.splicing import Change
 from lcm_mcp.service.viewing import View
 from lcm_mcp.settings import Settings
@@ -53,9 +54,9 @@ class Workplace:
     """The open store, the settings in force and the summarizers in the order they are tried: models, each
     call of which is accounted for, then the chain's end, which costs nothing.
 
-    meaning is the model of semantic search, where that is on. background holds the passes under way; report
-    is told how far the call at hand is; held_images are those that sessions were found to hold; unfinished is
-    what the cursor of the page given last goes on with.
+    meaning is the model of semantic search, where that is on. background holds the passes under way, left the
+    followed files that reads had no time for; report is told how far the call at hand is; held_images are
+    those that sessions were found to hold; unfinished is what the cursor of the page given last goes on with.
     """
 
     store: Store
@@ -63,6 +64,7 @@ class Workplace:
     chain: Sequence[Summarizer]
     models: Sequence[Model] = ()
     background: Background = field(default_factory=Background)
+    left: Left = field(default_factory=Left)
     meaning: Meaning | None = None
     report: Report = no_report
     held_images: set[tuple[SessionId, int]] = field(default_factory=set[tuple[SessionId, int]])
