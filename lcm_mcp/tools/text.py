@@ -16,8 +16,9 @@ from typing import cast
 import orjson
 
 _FENCE = "```"
-# Line breaks that JSON leaves as they are.
-_BREAKS = {ord(char): f"\\u{ord(char):04x}" for char in "\x7f\x85\u2028\u2029"}
+_BREAKS = re.compile("[\x7f\x85\u2028\u2029]")
+"""Line breaks that JSON leaves as they are."""
+_as_json = json.JSONEncoder(ensure_ascii=False).encode
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -30,7 +31,7 @@ def paid(tokens: int, usd: float | None) -> str:
 
 def quoted(stored: str | None) -> str:
     """A stored text on one line, as a JSON string; "none" for null."""
-    return "none" if stored is None else json.dumps(stored, ensure_ascii=False).translate(_BREAKS)
+    return "none" if stored is None else _one_line(_as_json(stored))
 
 
 def plain(words: str) -> str:
@@ -40,7 +41,11 @@ def plain(words: str) -> str:
 
 def json_line(value: object) -> str:
     """A value as JSON on one line, whatever a reader takes for the end of one."""
-    return written(value).decode().translate(_BREAKS)
+    return _one_line(written(value).decode())
+
+
+def _one_line(text: str) -> str:
+    return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def fenced(stored: str) -> str:
