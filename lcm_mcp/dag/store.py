@@ -8,6 +8,7 @@ changed. Functions take a connection and never begin or commit.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal
@@ -34,6 +35,10 @@ _FRONTIER_BACK = f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="
         CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """ + _NODE.replace(
     "FROM node ", "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id "
 )
+
+_HOLDERS = """SELECT tier.text, session.id, session.key FROM json_each(?) AS asked
+    CROSS JOIN tier ON tier.text = asked.value CROSS JOIN session ON session.id = tier.session
+    ORDER BY session.id"""
 
 
 def covered_end(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Seq:
@@ -178,14 +183,12 @@ def with_descendants(db: apsw.Connection, session: SessionId, node: NodeId) -> f
     return frozenset(NodeId(found) for (found,) in rows)
 
 
-def other_holders(db: apsw.Connection, text: TextId, session: SessionId) -> list[str]:
-    """Keys of the other sessions with a node of this very text."""
-    rows = db.execute(
-        """SELECT DISTINCT session.key FROM tier JOIN session ON session.id = tier.session
-            WHERE tier.text = ? AND tier.session <> ? ORDER BY session.id""",
-        (text, session),
-    )
-    return [key for (key,) in rows]
+def holders(db: apsw.Connection, texts: Sequence[TextId]) -> dict[TextId, dict[SessionId, str]]:
+    """The sessions with nodes of these very texts, oldest first, by their keys."""
+    found: dict[TextId, dict[SessionId, str]] = {}
+    for text, session, key in db.execute(_HOLDERS, (json.dumps(texts),)):
+        found.setdefault(text, {})[session] = key
+    return found
 
 
 def commit_leaves(

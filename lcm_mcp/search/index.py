@@ -11,6 +11,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import apsw
 
@@ -22,11 +24,10 @@ SUMMARIES = 1 << 40
 """Added to the id of a summary's text: rows and summaries stand apart, each in the order of their ids."""
 MOST_GRAMS = 16
 """Trigrams asked for at once, or looked at to find a rare one: more of them rule out hardly anything."""
-RARE_TEXTS = 1024
-"""A trigram of fewer texts is rare; in a large store, one of fewer than one of COMMON_SHARE texts."""
-COMMON_SHARE = 256
+RARE_SHARE = 64
+"""A trigram is rare that fewer than one of so many texts have."""
 FEW_TEXTS = 32
-"""Rare trigrams that likely have no more texts than this in common are enough."""
+"""Where trigrams have no more texts than this in common, all of these are named at once."""
 LOOKS = 2
 """Trigrams that are looked at before anything is read."""
 _FREQUENT = frozenset(" etaoinsrhldcu")
@@ -45,22 +46,27 @@ _NUMBERS = "SELECT rowid FROM gram WHERE gram MATCH ? AND rowid IN (?, ?)"
 _FED = """SELECT id, body, EXISTS(SELECT 1 FROM tier WHERE tier.text = text.id) AS summary FROM text
     WHERE id <= ?1 AND id % ?2 = 0 AND (summary OR EXISTS(SELECT 1 FROM row WHERE row.text = text.id))"""
 _ENTERED = "SELECT doc, count(*) FROM gram_instance WHERE doc % ?1 % ?2 = 0 GROUP BY doc"
+_STATE = "SELECT upto, unicode, (SELECT coalesce(max(id), 0) FROM text) FROM gram_state"
 _EXISTS = "SELECT EXISTS(SELECT 1 FROM text WHERE id = ?)"
 
 _MATCHING = """SELECT rowid FROM gram WHERE gram MATCH ? AND rowid BETWEEN ? AND ?
     ORDER BY rowid {direction}"""
 
-_TEXTS_OF = "SELECT count(*) FROM (SELECT 1 FROM gram WHERE gram MATCH ? LIMIT ?)"
+_FIRST = "SELECT rowid FROM gram WHERE gram MATCH ? ORDER BY rowid LIMIT ?"
 
 _STARTING = "SELECT DISTINCT doc FROM gram_instance WHERE term BETWEEN ? AND ?"
 
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """What to ask the index for: all of `grams` (a MATCH expression), else trigrams that begin so."""
+    """What to ask the index for: all of `grams` (a MATCH expression), else trigrams that begin so.
+
+    few are the index numbers of all that it names, where they are few.
+    """
 
     grams: str
     start: str
+    few: Sequence[int] | None = None
 
 
 def indexed_upto(db: apsw.Connection) -> int:
@@ -168,63 +174,104 @@ def forget(db: apsw.Connection, texts: Sequence[int]) -> None:
     db.execute("INSERT INTO gram(gram) VALUES('optimize')")
 
 
-def few(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
-    """What to ask for texts that hold all of these pieces, where a look tells that they are few."""
-    _, grams = _asked(db, required)
-    for gram in _likely_rare(grams)[:LOOKS]:
-        if not _is_common(gram) and _texts_of(db, gram, FEW_TEXTS + 1) <= FEW_TEXTS:
-            return Clue(_quoted(gram), "")
-    return None
+class Sought:
+    """Casefolded pieces that a text must hold, and what the index says of them, asked for when it is told.
+
+    upto is the text id up to which everything is indexed, newest the last one there is.
+    """
+
+    def __init__(self, db: apsw.Connection, required: Sequence[str]) -> None:
+        self._db = db
+        self.required = required
+        self.upto, unicode, self.newest = next(db.execute(_STATE))
+        self._pieces = [piece for piece in required if piece and _is_folded_alike(unicode, piece)]
+        self._grams = _likely_rare([gram for piece in self._pieces for gram in _grams_of(piece)])
+        self._looks: dict[str, _Look] = {}
+
+    @cached_property
+    def few(self) -> Clue | None:
+        """What to ask for texts that hold all of the pieces, where a look or two tells that they are few."""
+        for gram in self._grams[:LOOKS]:
+            if not _FREQUENT.issuperset(gram) and self._look(gram).texts <= FEW_TEXTS:
+                return Clue(_quoted(gram), "", self._look(gram).first)
+        return None
+
+    @cached_property
+    def clue(self) -> Clue | None:
+        """The same, however many they are; None where the index cannot help."""
+        if self.few is not None or not self._pieces:
+            return self.few
+        if not self._grams:
+            return Clue("", max(self._pieces, key=len))
+        rarest, most = self._rarest(), 0
+        while most < len(rarest):
+            most = 2 * most or self._enough(rarest)
+            grams = " AND ".join(map(_quoted, rarest[:most]))
+            first = _first_of(self._db, grams)
+            if len(first) <= FEW_TEXTS:
+                return Clue(grams, "", first)
+        return Clue(grams, "")
+
+    def seldom(self, texts: int) -> bool:
+        """Whether so many texts likely hold none of it, as far as has been looked."""
+        return any(look.texts * texts < self.upto for look in self._looks.values())
+
+    def _rarest(self) -> Sequence[str]:
+        """The trigrams, the rarest first, as far as they have to be looked at.
+
+        MATCH goes through all the texts of each trigram it is asked for, so rare ones answer many times
+        faster without the common ones, and leave hardly more texts to be read.
+        """
+        every = left = max(1, self.upto)
+        for gram in self._grams[:MOST_GRAMS]:
+            texts = self._look(gram).texts
+            left *= texts / every if texts * RARE_SHARE < every else 1
+            if left <= FEW_TEXTS:
+                break
+        return sorted(self._looks, key=lambda gram: self._looks[gram].texts)
+
+    def _enough(self, rarest: Sequence[str]) -> int:
+        """How many of the rarest trigrams likely leave few texts, as if none stood for another."""
+        every = left = max(1, self.upto)
+        for number, gram in enumerate(rarest, 1):
+            left *= self._looks[gram].texts / every
+            if left <= FEW_TEXTS:
+                return number
+        return len(rarest)
+
+    def _look(self, gram: str) -> _Look:
+        """The first texts that have a trigram tell by how far they stand apart how many have it."""
+        if gram not in self._looks:
+            first = _first_of(self._db, _quoted(gram))
+            more = max(1, self.upto / first[-1]) if len(first) > FEW_TEXTS else 1
+            self._looks[gram] = _Look(first, len(first) * more)
+        return self._looks[gram]
+
+
+class _Look(NamedTuple):
+    """The first index numbers of texts with a trigram, and how many there are in all, or seem to be."""
+
+    first: Sequence[int]
+    texts: float
 
 
 def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
     """What to ask for texts that hold all of these casefolded pieces; None where the index cannot help."""
-    wanted, grams = _asked(db, required)
-    if not wanted:
-        return None
-    asked = _rare(db, grams) or _spread(grams)
-    return Clue(" AND ".join(map(_quoted, asked)), "" if grams else max(wanted, key=len))
+    return Sought(db, required).clue
 
 
-def _asked(db: apsw.Connection, required: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The pieces that the index can be asked for, and their trigrams."""
-    wanted = [piece for piece in required if piece and _is_folded_alike(db, piece)]
-    return wanted, [piece[at : at + _GRAM] for piece in wanted for at in range(len(piece) - _GRAM + 1)]
+def _first_of(db: apsw.Connection, grams: str) -> Sequence[int]:
+    """The first index numbers of what has these trigrams, one more of them than are few."""
+    return [number for (number,) in db.execute(_FIRST, (grams, FEW_TEXTS + 1))]
+
+
+def _grams_of(piece: str) -> Iterable[str]:
+    return (piece[at : at + _GRAM] for at in range(len(piece) - _GRAM + 1))
 
 
 def _likely_rare(grams: Sequence[str]) -> Sequence[str]:
     """Some of these trigrams, those first that look as if few texts had them."""
     return sorted(_spread(grams, 4 * MOST_GRAMS), key=lambda gram: sum(map(_FREQUENT.__contains__, gram)))
-
-
-def _is_common(gram: str) -> bool:
-    """Whether it looks as if most texts had it."""
-    return _FREQUENT.issuperset(gram)
-
-
-def _texts_of(db: apsw.Connection, gram: str, most: int) -> int:
-    """How many texts have a trigram, counted up to `most`."""
-    texts: int = db.execute(_TEXTS_OF, (_quoted(gram), most)).get
-    return texts
-
-
-def _rare(db: apsw.Connection, grams: Sequence[str]) -> Sequence[str]:
-    """Trigrams of few texts among these; none where all that are looked at are common.
-
-    MATCH goes through all the texts of each trigram it is asked for, so a rare one answers many times faster
-    without the common ones, and leaves hardly more texts to be read.
-    """
-    expected = every = float(max(1, indexed_upto(db)))
-    most = max(RARE_TEXTS, int(every) // COMMON_SHARE)
-    rare: list[str] = []
-    for gram in _likely_rare(grams)[:MOST_GRAMS]:
-        texts = _texts_of(db, gram, most)
-        if texts < most:
-            rare.append(gram)
-            expected *= texts / every
-        if expected <= FEW_TEXTS:
-            break
-    return rare
 
 
 def named(
@@ -236,29 +283,28 @@ def named(
     """
     if low > high:
         return iter(())
-    if clue.grams:
+    if clue.few is None and clue.grams:
         direction = "DESC" if newest_first else "ASC"
-        return _first_of(db.execute(_MATCHING.replace("{direction}", direction), (clue.grams, low, high)))
+        asked = (clue.grams, low, high)
+        return (number for (number,) in db.execute(_MATCHING.replace("{direction}", direction), asked))
+    numbers = clue.few
+    if numbers is None:
+        numbers = (number for (number,) in db.execute(_STARTING, (clue.start, clue.start + _LAST)))
     found: list[int] = []
-    for (number,) in db.execute(_STARTING, (clue.start, clue.start + _LAST)):
+    for number in numbers:
         if low <= number <= high:
             found.append(number)
-        if len(found) > most:
+        if len(found) > most and clue.few is None:
             return None
     return iter(sorted(found, reverse=newest_first))
 
 
-def _first_of(rows: Iterable[tuple[int]]) -> Iterator[int]:
-    return (number for (number,) in rows)
+def _is_folded_alike(unicode: str | None, piece: str) -> bool:
+    """Whether this piece was folded in the index, by this version of Unicode, as we fold it.
 
-
-def _is_folded_alike(db: apsw.Connection, piece: str) -> bool:
-    """Whether this piece was folded in the index as we fold it.
-
-    What a character folds to never changes once it is assigned; so where other versions of Unicode took
-    part, a piece of characters that all of them know is still safe.
+    What a character folds to never changes once it is assigned; so where other versions took part, a piece
+    of characters that all of them know is still safe.
     """
-    unicode = db.execute("SELECT unicode FROM gram_state").get
     if unicode in (None, unicodedata.unidata_version) or piece.isascii():
         return True
     return all(unicodedata.ucd_3_2_0.category(character) != "Cn" for character in piece)

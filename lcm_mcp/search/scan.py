@@ -17,8 +17,9 @@ import apsw
 
 from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.search import streams
+from lcm_mcp.search.index import Sought
 from lcm_mcp.search.match import Matcher, Place
-from lcm_mcp.search.streams import Candidate, Position, Scope, Sought, Span
+from lcm_mcp.search.streams import Candidate, Position, Scope, Span
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import Path
 
@@ -162,11 +163,12 @@ def _candidates(
     if after is not None:
         span = replace(span, high=after.anchor) if newest else replace(span, low=after.anchor)
     sought = Sought(db, wanted.matcher.required)
+    rows, nodes = streams.sizes_of(db, scope)
     parts: list[Iterator[Candidate]] = []
     if wanted.rows:
-        parts.append(streams.rows(db, scope, sought, span))
+        parts.append(streams.rows(db, scope, sought, span, rows))
     if wanted.summaries and wanted.role is None:
-        parts.append(streams.summaries(db, scope, sought, span))
+        parts.append(streams.summaries(db, scope, sought, span, nodes))
     for candidate in heapq.merge(*parts, key=_position, reverse=newest):
         # The span takes in the text that the last page ended at, and a row shares it with its summaries.
         if after is None or _beyond(candidate.position, after, newest):

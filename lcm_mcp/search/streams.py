@@ -20,7 +20,7 @@ import apsw
 
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import index
-from lcm_mcp.search.index import SUMMARIES, Clue
+from lcm_mcp.search.index import SUMMARIES, Clue, Sought
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
 
@@ -63,13 +63,18 @@ class Candidate(NamedTuple):
     texts: Sequence[str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries."""
 
     sessions: Mapping[SessionId, Seq]
     rows: Sequence[Segment] | None = None
     nodes: frozenset[NodeId] | None = None
+
+    @cached_property
+    def listed(self) -> str:
+        """The sessions as a JSON array, for SQL."""
+        return json.dumps(list(self.sessions))
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,64 +123,47 @@ _HEAD_END = "SELECT text FROM row WHERE text BETWEEN ? AND ? ORDER BY text {dire
 _SIZES = """SELECT coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
     FROM session WHERE id IN (SELECT value FROM json_each(?))"""
 
-_NODE = "node.anchor, node.id, node.session, node.last, row.at"
-_LAST_ROW = "row ON row.session = node.session AND row.seq = node.last"
+_NODE = "node.anchor, node.id, node.session, node.last, row.at, plain.id, plain.body, rich.id, rich.body"
+_WITH_TEXTS = """row ON row.session = node.session AND row.seq = node.last
+    JOIN tier AS terse ON terse.session = node.session AND terse.node = node.id AND terse.kind = 'primary'
+    JOIN text AS plain ON plain.id = terse.text
+    LEFT JOIN tier AS more ON more.session = node.session AND more.node = node.id AND more.kind = 'rich'
+    LEFT JOIN text AS rich ON rich.id = more.text"""
 
-_BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_LAST_ROW}
+_BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_WITH_TEXTS}
     WHERE node.session = ? AND node.last BETWEEN ? AND ?
     ORDER BY node.last {{direction}}, node.id {{direction}}"""
 
-_BY_ANCHOR = f"""SELECT {_NODE} FROM node INDEXED BY node_by_anchor CROSS JOIN {_LAST_ROW}
+_BY_ANCHOR = f"""SELECT {_NODE} FROM node INDEXED BY node_by_anchor CROSS JOIN {_WITH_TEXTS}
     WHERE node.anchor BETWEEN ? AND ? AND +node.session IN (SELECT value FROM json_each(?))
     ORDER BY node.anchor {{direction}}, node.id {{direction}}, node.session {{direction}}"""
 
 _OF_TIER = f"""SELECT {_NODE} FROM tier
-    JOIN node ON node.session = tier.session AND node.id = tier.node JOIN {_LAST_ROW}
+    JOIN node ON node.session = tier.session AND node.id = tier.node CROSS JOIN {_WITH_TEXTS}
     WHERE tier.text = ?"""
 
 _UNINDEXED_TIERS = "SELECT text FROM tier WHERE text > ?"
 
-_TEXTS = """SELECT text.id, text.body FROM tier JOIN text ON text.id = tier.text
-    WHERE tier.session = ? AND tier.node = ? ORDER BY tier.kind DESC"""
-
 _RowTuple = tuple[int, int, int, Role, int, int, str]
-_NodeTuple = tuple[int, int, int, int, int]
+_NodeTuple = tuple[int, int, int, int, int, int, str, int | None, str | None]
 
 
-class Sought:
-    """Casefolded pieces that a text must hold, and what to ask the index for them, told when it is asked."""
-
-    def __init__(self, db: apsw.Connection, required: Sequence[str]) -> None:
-        self._db = db
-        self.required = required
-
-    @cached_property
-    def few(self) -> Clue | None:
-        """The same, where few texts hold them, for little."""
-        return index.few(self._db, self.required)
-
-    @cached_property
-    def clue(self) -> Clue | None:
-        return self.few or index.clue(self._db, self.required)
-
-
-def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
-    """Rows in scope, those left out that cannot hold what is sought."""
-    stream = _Rows(db, scope, span.newest_first)
+def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int) -> Iterator[Candidate]:
+    """Rows in scope, of which there are `count`; left out are those that cannot hold what is sought."""
+    stream = _Rows(db, scope, span.newest_first, count)
     if stream.count <= SMALL_ROWS or not any(sought.required):
         yield from stream.read(span)
         return
-    upto = index.indexed_upto(db)
-    sieve = stream.sieve(sought.required, upto)
+    sieve = stream.sieve(sought)
     if sieve is not None:
         yield from stream.read(span, sieve)
         return
-    known = Span(span.low, min(span.high, upto), span.newest_first)
-    unknown = Span(max(span.low, upto + 1), span.high, span.newest_first)
+    known = Span(span.low, min(span.high, sought.upto), span.newest_first)
+    unknown = Span(max(span.low, sought.upto + 1), min(span.high, sought.newest), span.newest_first)
     if span.newest_first:
         yield from stream.read_texts(unknown)
     rest = known
-    if sought.few is None:
+    if sought.few is None and not sought.seldom(HEAD_ROWS):
         for candidate in stream.head(known):
             rest = known.beyond(candidate.position.anchor)
             yield candidate
@@ -187,18 +175,22 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Itera
 class _Rows:
     """The rows of a scope, got in three ways; count is how many there are."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool) -> None:
+    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool, count: int) -> None:
         self._db = db
         self._scope = scope
         self._newest_first = newest_first
-        self._sessions = json.dumps(list(scope.sessions))
-        self.count = size_of(db, scope)
+        self.count = count
 
-    def sieve(self, required: Sequence[str], texts: int) -> str | None:
-        """The piece by which SQLite should sift them, where that is faster than an index of so many texts."""
-        few = self.count <= min(SIFTED_ROWS, texts // SIFTED_SHARE)
-        pieces = [piece for piece in required if piece.isascii() and "\0" not in piece]
-        return max(pieces, key=len) if few and pieces and len(self._scope.sessions) == 1 else None
+    def sieve(self, sought: Sought) -> str | None:
+        """The piece by which SQLite should sift them: a small part of a store, where the index names many."""
+        small = self.count <= min(SIFTED_ROWS, sought.upto // SIFTED_SHARE)
+        pieces = [piece for piece in sought.required if piece.isascii() and "\0" not in piece]
+        if not small or not pieces or len(self._scope.sessions) > 1:
+            return None
+        indexed = sought.newest - sought.upto < self.count // WORTHWHILE
+        if indexed and sought.clue is not None and sought.clue.few is not None:
+            return None
+        return max(pieces, key=len)
 
     def read(self, span: Span, sieve: str | None = None) -> Iterator[Candidate]:
         """All of them, one after the other; of one session those that a sieve of ASCII lets through."""
@@ -210,7 +202,7 @@ class _Rows:
         """The same by way of the store's texts: for several sessions, and for the newest few texts."""
         if span.low > span.high:
             return
-        for row in self._db.execute(span.ordered(_BY_TEXT), (span.low, span.high, self._sessions)):
+        for row in self._db.execute(span.ordered(_BY_TEXT), (span.low, span.high, self._scope.listed)):
             if self._holds(row[2]):
                 yield _row(row)
 
@@ -268,30 +260,30 @@ def _row(row: _RowTuple) -> Candidate:
     return Candidate(Position(text, 0, session), text, role, speaker, at, Seq(seq), (body,))
 
 
-def summaries(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
-    """Summaries in scope, each one candidate; those left out that cannot hold what is sought."""
-    stream = _Summaries(db, scope, span.newest_first)
+def summaries(
+    db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int
+) -> Iterator[Candidate]:
+    """Summaries in scope, of which there are `count`; left out are those that cannot hold what is sought."""
+    stream = _Summaries(db, scope, span.newest_first, count)
     if stream.count <= SMALL_NODES or not any(sought.required):
         yield from stream.read(span)
         return
     rest = span
-    if sought.few is None:
+    if sought.few is None and not sought.seldom(HEAD_ROWS):
         for candidate in _first(stream.read(span), HEAD_SUMMARIES):
             rest = span.beyond(candidate.position.anchor)
             yield candidate
-    yield from stream.look_up(sought.clue, rest)
+    yield from stream.look_up(sought, rest)
 
 
 class _Summaries:
     """The summaries of a scope, got in two ways; count is how many there are."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool) -> None:
+    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool, count: int) -> None:
         self._db = db
         self._scope = scope
         self._newest_first = newest_first
-        self._sessions = json.dumps(list(scope.sessions))
-        _, in_sessions = _sizes(db, self._sessions)
-        self.count = in_sessions if scope.nodes is None else len(scope.nodes)
+        self.count = count
 
     def read(self, span: Span) -> Iterator[Candidate]:
         """All of them, one after the other."""
@@ -299,20 +291,20 @@ class _Summaries:
             if span.ends_before(node[0]):
                 return
             if span.low <= node[0] <= span.high and self._holds(node):
-                yield self._candidate(node)
+                yield _summary(node)
 
     def _read(self, span: Span) -> Iterable[_NodeTuple]:
         if len(self._scope.sessions) > 1:
-            return self._db.execute(span.ordered(_BY_ANCHOR), (span.low, span.high, self._sessions))
+            return self._db.execute(span.ordered(_BY_ANCHOR), (span.low, span.high, self._scope.listed))
         session = next(iter(self._scope.sessions))
         low, high = _numbers(self._db, session, span)
         if self._scope.rows:  # a node's: what is below it ends among them
             low, high = max(low, self._scope.rows[0].low), min(high, self._scope.rows[-1].high)
         return self._db.execute(span.ordered(_BY_LAST), (session, low, high))
 
-    def look_up(self, clue: Clue | None, span: Span) -> Iterator[Candidate]:
+    def look_up(self, sought: Sought, span: Span) -> Iterator[Candidate]:
         """Those that the index names, and those it does not know yet; all, if that is too many."""
-        most = self.count // WORTHWHILE
+        most, clue = self.count // WORTHWHILE, sought.clue
         # From the first one up: going down, the index would look on among the rows for one more.
         numbers = clue and index.named(
             self._db, clue, SUMMARIES, SUMMARIES * 2, newest_first=False, most=most
@@ -321,26 +313,26 @@ class _Summaries:
         if named is None or len(named) > most:
             yield from self.read(span)
             return
-        unknown = self._db.execute(_UNINDEXED_TIERS, (index.indexed_upto(self._db),))
+        if sought.newest > sought.upto:
+            named += [text for (text,) in self._db.execute(_UNINDEXED_TIERS, (sought.upto,))]
         nodes = {
             node
-            for text in [*named, *(text for (text,) in unknown)]
+            for text in named
             for node in self._db.execute(_OF_TIER, (text,))
             if span.low <= node[0] <= span.high and node[2] in self._scope.sessions and self._holds(node)
         }
         for node in sorted(nodes, reverse=self._newest_first):
-            yield self._candidate(node)
+            yield _summary(node)
 
     def _holds(self, node: _NodeTuple) -> bool:
         return self._scope.nodes is None or node[1] in self._scope.nodes
 
-    def _candidate(self, node: _NodeTuple) -> Candidate:
-        """The thorough text is looked at before the terse one."""
-        anchor, number, session, last, at = node
-        texts: Iterable[tuple[int, str]] = self._db.execute(_TEXTS, (session, number))
-        found = list(texts)
-        bodies = tuple(body for _, body in found)
-        return Candidate(Position(anchor, number, session), found[0][0], None, None, at, Seq(last), bodies)
+
+def _summary(node: _NodeTuple) -> Candidate:
+    """The thorough text is looked at before the terse one."""
+    anchor, number, session, last, at, text, terse, rich, thorough = node
+    found = (text, (terse,)) if rich is None or thorough is None else (rich, (thorough, terse))
+    return Candidate(Position(anchor, number, session), found[0], None, None, at, Seq(last), found[1])
 
 
 def _first(candidates: Iterable[Candidate], most: int) -> Iterator[Candidate]:
@@ -364,12 +356,12 @@ def _numbers(db: apsw.Connection, session: SessionId, span: Span) -> tuple[int, 
 
 def size_of(db: apsw.Connection, scope: Scope) -> int:
     """How many rows a scope has."""
-    if scope.rows is None:
-        rows, _ = _sizes(db, json.dumps(list(scope.sessions)))
-        return rows
-    return sum(part.high - part.low + 1 for part in scope.rows)
+    return sizes_of(db, scope)[0]
 
 
-def _sizes(db: apsw.Connection, sessions: str) -> tuple[int, int]:
-    """How many rows and nodes the sessions have."""
-    return next(db.execute(_SIZES, (sessions,)))
+def sizes_of(db: apsw.Connection, scope: Scope) -> tuple[int, int]:
+    """How many rows and nodes a scope has."""
+    rows, nodes = next(db.execute(_SIZES, (scope.listed,)))
+    if scope.rows is not None:
+        rows = sum(part.high - part.low + 1 for part in scope.rows)
+    return rows, nodes if scope.nodes is None else len(scope.nodes)

@@ -175,41 +175,29 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
 def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[Hit, ...]:
     by_id = {session.id: session for session in place.sessions}
     covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
-    return tuple(
-        _hit(
-            by_id[hit.session],
-            covers[hit.session],
-            hit,
-            _also(db, hit),
-            place.full_addresses,
+    rows = [hit.text_id for hit in found if hit.node is None]
+    nodes = [hit.text_id for hit in found if hit.node is not None]
+    holders = {**(store.holders(db, rows) if rows else {}), **(dag.holders(db, nodes) if nodes else {})}
+
+    def shown(hit: Found) -> Hit:
+        session = by_id[hit.session]
+        prefix = f"s{session.id}/" if place.full_addresses else ""
+        own = f"e{hit.seq}" if hit.seq is not None else f"#{hit.node}"
+        covering = None if hit.seq is None else covers[hit.session].node_of(hit.seq)
+        return Hit(
+            ref=prefix + own,
+            kind=hit.kind,
+            session=session.key,
+            role=hit.role,
+            at=iso(hit.at),
+            snippet=snippet(hit.text, hit.place),
+            offset=hit.place.start,
+            node=None if covering is None else prefix + covering,
+            removed=hit.removed,
+            also=tuple(key for other, key in holders[hit.text_id].items() if other != hit.session),
         )
-        for hit in found
-    )
 
-
-def _also(db: apsw.Connection, hit: Found) -> Sequence[str]:
-    """The other sessions that hold the very text."""
-    if hit.node is None:
-        return store.other_holders(db, hit.text_id, hit.session)
-    return dag.other_holders(db, hit.text_id, hit.session)
-
-
-def _hit(session: Session, cover: Cover, found: Found, also: Sequence[str], full: bool) -> Hit:
-    prefix = f"s{session.id}/" if full else ""
-    own = f"e{found.seq}" if found.seq is not None else f"#{found.node}"
-    covering = None if found.seq is None else cover.node_of(found.seq)
-    return Hit(
-        ref=prefix + own,
-        kind=found.kind,
-        session=session.key,
-        role=found.role,
-        at=iso(found.at),
-        snippet=snippet(found.text, found.place),
-        offset=found.place.start,
-        node=None if covering is None else prefix + covering,
-        removed=found.removed,
-        also=tuple(also),
-    )
+    return tuple(map(shown, found))
 
 
 def _near(db: apsw.Connection, place: Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:

@@ -207,7 +207,5 @@ class Cover:
             if following is None:
                 break
             self._known.append(following)
-        for node in self._known:
-            if node.first <= seq <= node.last:
-                return f"#{node.id}"
-        return None
+        node = next((each for each in reversed(self._known) if each.last >= seq), None)
+        return None if node is None or node.first > seq else f"#{node.id}"

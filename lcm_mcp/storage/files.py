@@ -70,7 +70,7 @@ def open_reader(path: Path) -> apsw.Connection:
 def connect(path: Path, flags: int) -> apsw.Connection:
     db = apsw.Connection(str(path), flags=flags, vfs=vfs_name())
     db.set_busy_timeout(int(BUSY_S * 1000))
-    # Else a statement is planned anew for each value that is bound where statistics or a partial index matter.
+    # Else, for statistics or a partial index, a statement is planned anew for each value bound to it.
     db.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     for name, value in _SHARED_PRAGMAS:
         db.pragma(name, value)

@@ -6,7 +6,8 @@ Functions take a connection and never begin or commit; a read costs the rows rea
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import apsw
@@ -26,6 +27,10 @@ from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.placing import bindable
 from lcm_mcp.transcript.sealing import stored_digest, unseal
 
+_HOLDERS = """SELECT row.text, session.id, session.key FROM json_each(?) AS asked
+    CROSS JOIN row ON row.text = asked.value CROSS JOIN session ON session.id = row.session
+    ORDER BY session.id"""
+
 
 def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: Seq) -> Seq:
     """The last row up to which two sessions say the same under the same numbers, looking on from `upto`."""
@@ -43,14 +48,12 @@ def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: S
     return upto
 
 
-def other_holders(db: apsw.Connection, text: TextId, session: SessionId) -> list[str]:
-    """Keys of the other sessions with a row of this very text."""
-    rows = db.execute(
-        """SELECT DISTINCT session.key FROM row JOIN session ON session.id = row.session
-            WHERE row.text = ? AND row.session <> ? ORDER BY session.id""",
-        (text, session),
-    )
-    return [key for (key,) in rows]
+def holders(db: apsw.Connection, texts: Sequence[TextId]) -> dict[TextId, dict[SessionId, str]]:
+    """The sessions with rows of these very texts, oldest first, by their keys."""
+    found: dict[TextId, dict[SessionId, str]] = {}
+    for text, session, key in db.execute(_HOLDERS, (json.dumps(texts),)):
+        found.setdefault(text, {})[session] = key
+    return found
 
 
 def count_variants(db: apsw.Connection, session: SessionId, seq: Seq) -> int:
