@@ -152,6 +152,19 @@ def tiers(db: apsw.Connection, session: SessionId, node: NodeId) -> dict[TierKin
     }
 
 
+def openings(
+    db: apsw.Connection, session: SessionId, nodes: Sequence[NodeId], characters: int
+) -> dict[NodeId, str]:
+    """How the primary texts of nodes begin."""
+    rows = db.execute(
+        """SELECT tier.node, substr(text.body, 1, ?1) FROM json_each(?2) AS asked CROSS JOIN tier
+            ON tier.session = ?3 AND tier.node = asked.value AND tier.kind = 'primary'
+            CROSS JOIN text ON text.id = tier.text""",
+        (characters, json.dumps(nodes), session),
+    )
+    return dict(rows)
+
+
 def children(db: apsw.Connection, session: SessionId, node: NodeId) -> list[NodeId]:
     """A parent's children in order; none for a leaf."""
     return [

@@ -102,12 +102,13 @@ def list_sessions(
     found = sessions.page(db, wanted, limit + 1, after)
     shown = found[:limit]
     more = len(found) > limit
+    total = sessions.count(db, wanted)
     return SessionPage(
         scope,
         tuple(_session_line(db, work, session) for session in shown),
-        sessions.count(db, wanted),
+        total,
         cursors.make(asked, (shown[-1].active_at, shown[-1].id)) if more else None,
-        EMPTY_STORE if sessions.count(db, sessions.Filter()) == 0 else None,
+        None if total or sessions.count(db, sessions.Filter()) else EMPTY_STORE,
     )
 
 
@@ -140,8 +141,8 @@ def _session_line(db: apsw.Connection, work: Workplace, session: Session) -> Ses
         link=session.link,
         opener=None if session.opener is None else f"e{session.opener}",
         outcome=None if session.outcome is None else f"e{session.outcome}",
-        first_at=None if first is None else iso(existing_row(db, session, first).at),
-        last_at=None if first is None else iso(existing_row(db, session, session.leaf).at),
+        first_at=None if first is None else iso(store.time_of(db, session.id, first)),
+        last_at=None if first is None else iso(store.time_of(db, session.id, session.leaf)),
     )
 
 
@@ -172,19 +173,20 @@ def list_nodes(
         found = dag.page(db, session.id, depth, after, limit + 1)
     standing = {node.id for node in frontier}
     shown = found[:limit]
+    texts = dag.openings(db, session.id, [node.id for node in shown], PREVIEW_CHARACTERS * 2)
     return NodePage(
         session=session.key,
-        nodes=tuple(_node_line(db, session, path, node, node.id in standing) for node in shown),
+        nodes=tuple(_node_line(path, node, node.id in standing, texts[node.id]) for node in shown),
         total=total,
         covered_end=f"e{frontier[-1].last}" if frontier else None,
         leaf=f"e{session.leaf}" if session.leaf else None,
         next_cursor=cursors.make(asked, dag.place_of(shown[-1])) if len(found) > limit else None,
-        note=NO_NODES if dag.count(db, session.id) == 0 else None,
+        note=None if found or dag.count(db, session.id) else NO_NODES,
     )
 
 
-def _node_line(db: apsw.Connection, session: Session, path: Path, node: Node, standing: bool) -> NodeLine:
-    text = dag.tiers(db, session.id, node.id)["primary"].text
+def _node_line(path: Path, node: Node, standing: bool, text: str) -> NodeLine:
+    """A node in a line; text is how its summary begins."""
     return NodeLine(
         id=f"#{node.id}",
         depth=node.depth,
@@ -195,7 +197,7 @@ def _node_line(db: apsw.Connection, session: Session, path: Path, node: Node, st
         level=node.level,
         frontier=standing,
         removed=node.last not in path,
-        preview=" ".join(text[: PREVIEW_CHARACTERS * 2].split())[:PREVIEW_CHARACTERS],
+        preview=" ".join(text.split())[:PREVIEW_CHARACTERS],
         made_at=iso(node.made_at),
     )
 

@@ -149,6 +149,12 @@ def path_totals(db: apsw.Connection, session: SessionId, seq: Seq) -> Size:
     return Size(*row)
 
 
+def time_of(db: apsw.Connection, session: SessionId, seq: Seq) -> int:
+    """When a stored row was written."""
+    at: int = db.execute("SELECT at FROM row WHERE session = ? AND seq = ?", (session, seq)).get
+    return at
+
+
 def _with_image(db: apsw.Connection, part: Part, largest: int | None) -> Part:
     match part:
         case Image():
