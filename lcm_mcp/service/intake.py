@@ -336,7 +336,7 @@ def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed
     if intake.record is None or event.ordinal is None:
         return entry
     session = intake.fed[event.session_key].session.id
-    plain = event.draft.entry_id or ""
+    plain = entry.draft.entry_id or ""
     known = followed.entry_id_of(db, intake.record, session, entry.digest, event.ordinal, plain)
     if known != plain:
         intake.renamed[plain] = known
@@ -351,8 +351,8 @@ def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
     session = sessions.find_by_id(db, intake.fed[event.session_key].session.id)
     assert session is not None
     was, to = (
-        placing.find_end(db, session.id, readable(intake.renamed.get(name, name)))
-        for name in (event.was, event.to)
+        placing.find_end(db, session.id, intake.renamed.get(name, name))
+        for name in map(readable, (event.was, event.to))
     )
     if was == session.leaf and to is not None:
         sessions.move_leaf(db, session.id, to)
