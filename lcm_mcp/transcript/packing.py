@@ -25,8 +25,9 @@ _WHOLE, _SLICED, _DEFLATED = b"W", b"S", b"D"
 LEAST_BYTES: Final = 128
 """Shorter ones are a third of all payloads and a tenth of their bytes."""
 _IMAGE: Final = b'"image"'
-_WINDOW, _MEMORY = -12, 5
-"""4 KB, which takes a third of the time that 32 KB do, for as little."""
+_LEVEL, _WINDOW, _MEMORY = 2, -12, 5
+"""4 KB, which takes a third of the time that 32 KB do, for as little. What is left of payloads are mostly
+signatures, where looking longer finds nothing: zlib's usual level saves a hundredth more, for a quarter more time."""
 _USUAL: Final = (
     rb'"extra":{"caller":{"type":"direct"}},"is_error":true,"name":"Bash","arguments":{"command":'
     rb'"description":"[{"type":"reasoning","text":"","extra":{"signature":"E"}},{"type":"text","text":"'
@@ -56,16 +57,18 @@ def decode(data: bytes) -> Json:
 
 def pack(blocks: list[Json], encoded: bytes, text: str) -> bytes:
     """Blocks, and the bytes that encode made of them, as a payload: strings of `text` are places in it."""
-    sliced = b'"\\u0000"' not in encoded
-    payload = _SLICED + encode(_Slicer(text).sliced(blocks)) if sliced else _WHOLE + encoded
-    return shortest(payload)
+    if b'"\\u0000"' in encoded:
+        return shortest(_WHOLE + encoded)
+    if len(text) >= SLICE_CHARACTERS:
+        encoded = encode(_Slicer(text).sliced(blocks))
+    return shortest(_SLICED + encoded)
 
 
 def shortest(payload: bytes) -> bytes:
     """The same payload, deflated where that is shorter."""
     if len(payload) < LEAST_BYTES or payload[:1] == _DEFLATED or _IMAGE in payload:
         return payload
-    packer = zlib.compressobj(wbits=_WINDOW, memLevel=_MEMORY, zdict=_USUAL)
+    packer = zlib.compressobj(_LEVEL, wbits=_WINDOW, memLevel=_MEMORY, zdict=_USUAL)
     return min(_DEFLATED + packer.compress(payload) + packer.flush(), payload, key=len)
 
 

@@ -148,10 +148,8 @@ def _derived_length(part: Part) -> int | None:
 
 def weigh(parts: Iterable[Part]) -> Size:
     """One input's size by the rule of tokens.py: the serialised form's bytes, images by their pixels."""
-    total = Size(inputs=1)
-    for part in parts:
-        total += _weigh(part)
-    return total
+    weights = [_weigh(part) for part in parts]
+    return Size(sum([weight for weight, _ in weights]), 1, sum([fixed for _, fixed in weights]))
 
 
 def _is_complete(parts: tuple[Part, ...], text: str) -> bool:
@@ -213,33 +211,35 @@ def readable(text: str) -> str:
     return text
 
 
-def _weigh(part: Part) -> Size:
+def _weigh(part: Part) -> tuple[int, int]:
+    """Bytes, and image tokens."""
     match part:
         case Text(text):
-            return Size(bytes=utf8_length(text))
+            return utf8_length(text), 0
         case Reasoning(text, extra):
-            return Size(bytes=utf8_length(text) + (len(encode(dict(extra))) if extra else 0))
+            return utf8_length(text) + (len(encode(dict(extra))) if extra else 0), 0
         case ToolCall(call_id, name, arguments):
-            return Size(bytes=utf8_length(call_id) + utf8_length(name) + len(encode(arguments)))
+            return utf8_length(call_id) + utf8_length(name) + len(encode(arguments)), 0
         case ToolResult(call_id, content):
-            total = Size(bytes=utf8_length(call_id))
+            weight, fixed = utf8_length(call_id), 0
             for inner in content:
-                total += Size(bytes=len(encode(inner.text))) if isinstance(inner, Text) else _weigh(inner)
-            return total
+                more = (len(encode(inner.text)), 0) if isinstance(inner, Text) else _weigh(inner)
+                weight, fixed = weight + more[0], fixed + more[1]
+            return weight, fixed
         case Image(width=width, height=height):
-            return Size(fixed=image_tokens(width, height))
+            return 0, image_tokens(width, height)
         case Opaque(raw):
             return _weigh_opaque(raw)
         case _:
             assert_never(part)
 
 
-def _weigh_opaque(raw: Json) -> Size:
+def _weigh_opaque(raw: Json) -> tuple[int, int]:
     """A block we do not read counts by its JSON, but base64 inside it as one image of unknown size."""
     data = _base64_in(raw) if isinstance(raw, dict) else None
     if data is None:
-        return Size(bytes=len(encode(raw)))
-    return Size(bytes=len(encode(raw)) - len(data), fixed=image_tokens(None, None))
+        return len(encode(raw)), 0
+    return len(encode(raw)) - len(data), image_tokens(None, None)
 
 
 def _base64_in(raw: dict[str, Json]) -> str | None:
