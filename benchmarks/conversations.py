@@ -35,7 +35,7 @@ class Conversation:
     @property
     def tokens(self) -> int:
         """The whole history that its last request would send, by the fixed rule."""
-        return sum((row.size for turn in self.turns for row in turn if row.draft.active), Size()).tokens
+        return sum((row.size for turn in self.turns for row in turn if row.active), Size()).tokens
 
 
 def read_conversations(paths: Iterable[Path], least_requests: int) -> list[Conversation]:
@@ -97,7 +97,7 @@ def _turns(drafts: Iterable[Draft]) -> Iterator[list[Sealed]]:
     answered: set[str] = set()
     for draft in drafts:
         if draft.role == "assistant" and draft.active and draft.message_id not in answered:
-            if any(row.draft.active for row in turn):
+            if any(row.active for row in turn):
                 yield turn
                 turn = []
             if draft.message_id is not None:

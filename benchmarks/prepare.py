@@ -127,7 +127,7 @@ def _make_plain(db: apsw.Connection) -> None:
 
 
 def _insert(db: apsw.Connection, row: Sealed) -> None:
-    db.execute("INSERT INTO plain(role, at, body) VALUES(?, 0, ?)", (row.draft.role, row.text))
+    db.execute("INSERT INTO plain(role, at, body) VALUES(?, 0, ?)", (row.role, row.text))
 
 
 async def _timed(call: Awaitable[object]) -> float:

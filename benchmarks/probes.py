@@ -25,6 +25,7 @@ from lcm_mcp.settings import Settings
 from lcm_mcp.tools import lcm_expand, lcm_grep
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.model import Sealed, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.sealing import parts_of
 
 KEY: Final = "probed"
 Kind = Literal["changed last", "failed, how", "asked first", "decided, why"]
@@ -50,7 +51,7 @@ class Probe:
 
 
 def probes_of(conversation: Conversation) -> Sequence[Probe]:
-    rows = [row for turn in conversation.turns for row in turn if row.draft.active]
+    rows = [row for turn in conversation.turns for row in turn if row.active]
     found = [_changed(rows), _failed(rows), _asked(rows), *_whys(rows)]
     return [probe for probe in found if probe is not None]
 
@@ -59,7 +60,7 @@ def _changed(rows: Sequence[Sealed]) -> Probe | None:
     """The path in the last call of a tool that changes files and did not fail."""
     failed = {result.call_id for result in _results(rows) if result.is_error}
     for row in reversed(rows):
-        for part in row.draft.parts:
+        for part in parts_of(row):
             if isinstance(part, ToolCall) and part.name.lower() in _CHANGES and part.call_id not in failed:
                 path = _argument(part, _PATHS)
                 if path:
@@ -70,7 +71,7 @@ def _changed(rows: Sequence[Sealed]) -> Probe | None:
 
 def _failed(rows: Sequence[Sealed]) -> Probe | None:
     """The last failed result of a command: the command's beginning, and the first line that it said."""
-    calls = {part.call_id: part for row in rows for part in row.draft.parts if isinstance(part, ToolCall)}
+    calls = {part.call_id: part for row in rows for part in parts_of(row) if isinstance(part, ToolCall)}
     for result in reversed(list(_results(rows))):
         command = _argument(calls[result.call_id], _COMMANDS) if result.call_id in calls else ""
         said = "\n".join(part.text for part in result.content if isinstance(part, Text)).strip()
@@ -82,8 +83,8 @@ def _failed(rows: Sequence[Sealed]) -> Probe | None:
 
 def _asked(rows: Sequence[Sealed]) -> Probe | None:
     for row in rows:
-        texts = [part.text for part in row.draft.parts if isinstance(part, Text) and part.text.strip()]
-        if row.draft.role == "user" and texts and not any(_results([row])):
+        texts = [part.text for part in parts_of(row) if isinstance(part, Text) and part.text.strip()]
+        if row.role == "user" and texts and not any(_results([row])):
             call = {"pattern": r"\S", "mode": "regex", "role": "user", "order": "oldest", "limit": 3}
             return Probe("asked first", [texts[0].strip()[:120]], call)
     return None
@@ -97,8 +98,8 @@ def _whys(rows: Sequence[Sealed]) -> Sequence[Probe]:
             {"pattern": f"Why {said[1].strip()}?", "mode": "words", "scope": "rows"},
         )
         for row in rows
-        if row.draft.role == "assistant"
-        for part in row.draft.parts
+        if row.role == "assistant"
+        for part in parts_of(row)
         if isinstance(part, Text)
         for said in _WHY.finditer(part.text)
     ]
@@ -107,7 +108,7 @@ def _whys(rows: Sequence[Sealed]) -> Sequence[Probe]:
 
 
 def _results(rows: Sequence[Sealed]) -> Iterator[ToolResult]:
-    return (part for row in rows for part in row.draft.parts if isinstance(part, ToolResult))
+    return (part for row in rows for part in parts_of(row) if isinstance(part, ToolResult))
 
 
 def _argument(call: ToolCall, names: Sequence[str]) -> str:

@@ -49,7 +49,7 @@ async def append_figures(table: Table, corpus: Corpus, service: Service, rounds:
             for text in texts:
                 row = seal(Draft("user", (Text(f"{text} {luck.random()}"),)))
                 stored.append(await _ms(store.write(append, found.id, [row])))
-                inserted.append(await _ms(plain.write(insert_plain, [(row.draft.role, row.text)])))
+                inserted.append(await _ms(plain.write(insert_plain, [(row.role, row.text)])))
     finally:
         await plain.close()
         _unlink(plain.path)

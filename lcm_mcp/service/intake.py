@@ -45,7 +45,7 @@ from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.redacting import Masking
-from lcm_mcp.transcript.sealing import lightened, readable, seal
+from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import Session
 
 
@@ -186,10 +186,9 @@ class Intake:
                     continue
                 self.tally.add(event)
                 if isinstance(event, Entry):
-                    entry = lightened(self._sealed(event.draft))
+                    entry = self._sealed(event.draft)
                     size += len(entry.text) + len(entry.payload or b"")
-                    # What was left out of it is not to live on here.
-                    items.append((replace(event, draft=entry.draft) if entry.light else event, entry))
+                    items.append((event, entry))
                 else:
                     self._note(event)
                     items.append((event, None))
@@ -342,8 +341,8 @@ def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed
         intake.renamed[plain] = known
     if not intake.renamed:
         return entry
-    parent = entry.draft.parent and intake.renamed.get(entry.draft.parent, entry.draft.parent)
-    return replace(entry, draft=replace(entry.draft, entry_id=known, parent=parent))
+    parent = entry.parent and intake.renamed.get(entry.parent, entry.parent)
+    return replace(entry, entry_id=known, parent=parent)
 
 
 def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
@@ -393,6 +392,6 @@ def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[
     fed.conflicts.extend(f"e{seq}" for seq in done.conflicts)
     if fed.ended_at is not None:
         fed.late += sum(
-            seq not in known and entry.draft.at is not None and entry.draft.at < fed.ended_at
+            seq not in known and entry.at is not None and entry.at < fed.ended_at
             for seq, entry in zip(done.refs, entries, strict=True)
         )

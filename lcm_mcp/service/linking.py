@@ -26,7 +26,7 @@ def link_outcomes(db: apsw.Connection, session: Session, entries: Sequence[Seale
     """
     known = {*done.duplicates, *done.conflicts}
     for index, (seq, entry) in enumerate(zip(done.refs, entries, strict=True)):
-        name = entry.draft.outcome_of
+        name = entry.outcome_of
         if name is None or seq in known:
             continue
         begun = named_session(db, name)

@@ -186,6 +186,6 @@ def _seq_of(db: apsw.Connection, session: Session, name: str) -> Seq:
 def _title(entries: Sequence[Sealed]) -> str | None:
     """A name for a session nobody named: how its first user row begins."""
     for entry in entries:
-        if entry.draft.role == "user" and entry.text.strip():
+        if entry.role == "user" and entry.text.strip():
             return " ".join(entry.text[:400].split())[:80]
     return None

@@ -19,7 +19,7 @@ import apsw
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.transcript import files, pins
 from lcm_mcp.transcript.blocks import part_to_json
-from lcm_mcp.transcript.model import Draft, Json, Sealed, ToolCall, ToolResult
+from lcm_mcp.transcript.model import Json, Sealed
 from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.placing import (
     Call,
@@ -71,7 +71,7 @@ def append(
     # The write lock is held, so what is not known here cannot appear before the INSERT.
     known = _known_entries(db, session, entries)
     for index, entry in enumerate(entries):
-        entry_id = entry.draft.entry_id
+        entry_id = entry.entry_id
         found = None if entry_id is None else known.get(entry_id)
         if found is None:
             seq = rows.next_seq
@@ -90,7 +90,7 @@ def append(
             _keep_variant(db, session.id, seq, entry)
     rows.insert()
     if rows.next_seq > session.next_seq:
-        newest = max(now if entry.draft.at is None else entry.draft.at for entry in entries)
+        newest = max(now if entry.at is None else entry.at for entry in entries)
         db.execute(
             "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
             (rows.head.leaf, rows.next_seq, newest, session.id),
@@ -102,7 +102,7 @@ def _known_entries(
     db: apsw.Connection, session: Session, entries: Sequence[Sealed]
 ) -> dict[str, tuple[Seq, bytes]]:
     """Rows that bear the entries' ids already, and their digests."""
-    names: list[Json] = [entry.draft.entry_id for entry in entries if entry.draft.entry_id is not None]
+    names: list[Json] = [entry.entry_id for entry in entries if entry.entry_id is not None]
     if session.next_seq == 1 or not names:
         return {}
     # Not IN: without statistics SQLite would go through all rows of the session.
@@ -119,7 +119,7 @@ def _keep_variant(db: apsw.Connection, session: SessionId, seq: Seq, entry: Seal
     db.execute(
         """INSERT INTO variant(session, seq, digest, role, at, content) VALUES(?, ?, ?, ?, ?, ?)
             ON CONFLICT DO NOTHING""",
-        (session, seq, entry.digest, entry.draft.role, entry.draft.at, content),
+        (session, seq, entry.digest, entry.role, entry.at, content),
     )
 
 
@@ -188,45 +188,43 @@ class _Rows:
     def add(self, entry: Sealed) -> bool:
         """Number a row and place it; an inactive one leaves the head where it is. False where its parent is
         not there, so that it follows the row before."""
-        draft, seq = entry.draft, self.next_seq
-        follows = self._followed(draft)
+        seq = self.next_seq
+        follows = self._followed(entry)
         if follows is not None and follows is not self.head:
             self.head, self.end = follows, None
         self._add(entry, seq)
         self.next_seq = Seq(seq + 1)
-        if draft.pin or len(entry.text) > self.large_chars:
+        if entry.pin or len(entry.text) > self.large_chars:
             self.insert()
             files.keep(self.db, self.session, seq, parts_of(entry), entry.text, self.large_chars)
-            if draft.pin:
+            if entry.pin:
                 pins.pin(self.db, self.session, seq, self.now)
         return follows is not None
 
-    def _followed(self, draft: Draft) -> Head | None:
-        named = draft.prompt_under if draft.parent is None else draft.parent
+    def _followed(self, entry: Sealed) -> Head | None:
+        named = entry.prompt_under if entry.parent is None else entry.parent
         if named is None or named == self.end:
             return self.head
         self.insert()
-        return followed(self.db, self.session, self.head, draft)
+        return followed(self.db, self.session, self.head, entry)
 
     def _add(self, entry: Sealed, seq: Seq) -> None:
-        draft, head = entry.draft, self.head
+        head, size = self.head, entry.size
         # Off the path a row neither calls nor answers: an active result must find its call still open.
-        paired = draft.parts if draft.active else ()
-        answered = self._answered([part.call_id for part in paired if isinstance(part, ToolResult)])
+        calls, results = (entry.calls, entry.results) if entry.active else ((), ())
+        answered = self._answered(results) if results else []
         unit, round_, message_id = place(seq, head, entry, answered, self._message_id)
-        total = head.total + entry.size
+        total = head.total + size
         waiting = self.waiting or self._wait(seq)
         text = waiting.text
         waiting.text += 1
         waiting.texts.append((text, entry.text))
         if entry.payload is not None:
             waiting.payloads.append((text, entry.payload))
-        waiting.images += [
-            (image.sha256, image.media_type, image.width, image.height, image.data)
-            for image in entry.images
-            if image.data is not None
-        ]
-        waiting.message_ids.append(draft.message_id)
+        for image in entry.images:
+            if image.data is not None:
+                waiting.images.append((image.sha256, image.media_type, image.width, image.height, image.data))
+        waiting.message_ids.append(entry.message_id)
         waiting.rows.append(
             (
                 self.session,
@@ -234,28 +232,28 @@ class _Rows:
                 head.leaf,
                 unit,
                 round_,
-                draft.role,
-                draft.entry_id,
-                draft.message_id,
-                self.now if draft.at is None else draft.at,
-                sum(isinstance(part, ToolResult) for part in draft.parts),
+                entry.role,
+                entry.entry_id,
+                entry.message_id,
+                self.now if entry.at is None else entry.at,
+                len(entry.results),
                 entry.digest,
-                entry.size.bytes,
-                entry.size.fixed,
+                size.bytes,
+                size.fixed,
                 total.bytes,
                 total.inputs,
                 total.fixed,
                 text,
             )
         )
-        calls = [bindable(part.call_id) for part in paired if isinstance(part, ToolCall)]
-        for n, call in enumerate(calls):
+        for n, call in enumerate(map(bindable, calls)):
             waiting.calls.append((self.session, call, seq, n))
             waiting.open.setdefault(call, []).append(Call(call, seq, n, unit, round_))
-        waiting.answers += [(self.session, call.id, call.seq, call.n, seq) for call in answered]
-        if draft.active:
+        for call in answered:
+            waiting.answers.append((self.session, call.id, call.seq, call.n, seq))
+        if entry.active:
             self.head = Head(seq, unit, round_, message_id, total)
-            self.end = draft.entry_id
+            self.end = entry.entry_id
 
     def _wait(self, seq: Seq) -> _Waiting:
         last: int = self.db.execute(_LAST_TEXT).get
@@ -264,8 +262,6 @@ class _Rows:
 
     def _answered(self, results: Sequence[str]) -> list[Call]:
         """The calls that results of these ids answer."""
-        if not results:
-            return []
         wanted = Counter(map(bindable, results))
         waiting = {} if self.waiting is None else self.waiting.open
         if any(len(waiting.get(call_id, ())) < times for call_id, times in wanted.items()):

@@ -124,18 +124,28 @@ class Draft:
 class Sealed:
     """A draft made ready outside any transaction: what the row will store, and what it weighs.
 
-    text is the derived text; payload holds what the text alone cannot give back (None: nothing);
-    digest tells same content from other content under one entry_id. light: the contents of the draft's tool
-    results are in text and payload alone.
+    text is the derived text; payload holds what the text alone cannot give back (None: nothing): together
+    they are the draft's parts. digest tells same content from other content under one entry_id; calls and
+    results are the ids of its tool calls and of those that it answers, in order. The rest is the draft's.
     """
 
-    draft: Draft
+    role: Role
     text: str
     payload: bytes | None
     images: tuple[Image, ...]
     size: Size
     digest: bytes
-    light: bool = False
+    calls: tuple[str, ...]
+    results: tuple[str, ...]
+    entry_id: str | None
+    message_id: str | None
+    at: int | None
+    active: bool
+    pin: bool
+    parent: str | None
+    branch: bool
+    prompt_under: str | None
+    outcome_of: str | None
 
 
 @dataclass(frozen=True, slots=True)

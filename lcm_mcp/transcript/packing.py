@@ -26,8 +26,8 @@ LEAST_BYTES: Final = 128
 """Shorter ones are a third of all payloads and a tenth of their bytes."""
 _IMAGE: Final = b'"image"'
 _LEVEL, _WINDOW, _MEMORY = 2, -12, 5
-"""4 KB, which takes a third of the time that 32 KB do, for as little. What is left of payloads are mostly
-signatures, where looking longer finds nothing: zlib's usual level saves a hundredth more, for a quarter more time."""
+"""4 KB, which takes a third of the time that 32 KB do, for as little. Payloads are mostly signatures,
+where looking longer finds nothing: zlib's usual level saves a hundredth more, for a quarter more time."""
 _USUAL: Final = (
     rb'"extra":{"caller":{"type":"direct"}},"is_error":true,"name":"Bash","arguments":{"command":'
     rb'"description":"[{"type":"reasoning","text":"","extra":{"signature":"E"}},{"type":"text","text":"'

@@ -15,7 +15,7 @@ import apsw
 from lcm_mcp.errors import MalformedAddress
 from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
 from lcm_mcp.tokens import Size
-from lcm_mcp.transcript.model import BEGINNING, Draft, Sealed, ToolResult
+from lcm_mcp.transcript.model import BEGINNING, Sealed
 from lcm_mcp.transcript.path import Path
 
 
@@ -89,17 +89,17 @@ def find_entry(db: apsw.Connection, session: SessionId, entry_id: str) -> Seq | 
 # --- branches
 
 
-def followed(db: apsw.Connection, session: SessionId, head: Head, draft: Draft) -> Head | None:
-    """The end of the path that a draft goes on with; None where it names a parent that is not there."""
-    if draft.parent is not None:
-        parent = Seq(0) if draft.parent == BEGINNING else find_row(db, session, draft.parent)
+def followed(db: apsw.Connection, session: SessionId, head: Head, entry: Sealed) -> Head | None:
+    """The end of the path that an entry goes on with; None where it names a parent that is not there."""
+    if entry.parent is not None:
+        parent = Seq(0) if entry.parent == BEGINNING else find_row(db, session, entry.parent)
         if parent is None:
             return None
-        if parent == head.leaf or (not draft.branch and _is_sibling(db, session, head, parent)):
+        if parent == head.leaf or (not entry.branch and _is_sibling(db, session, head, parent)):
             return head
         return head_at(db, session, parent)
-    if draft.prompt_under is not None:
-        return _for_prompt(db, session, head, draft.prompt_under)
+    if entry.prompt_under is not None:
+        return _for_prompt(db, session, head, entry.prompt_under)
     return head
 
 
@@ -141,14 +141,12 @@ def place(
     message_id_at: Callable[[Seq], str | None],
 ) -> tuple[Seq, Seq, str | None]:
     """The unit and round of a new row, and the message_id of the row that opens that round."""
-    draft = entry.draft
-    has_result = any(isinstance(part, ToolResult) for part in draft.parts)
-    if head.leaf == 0 or (draft.role == "user" and not has_result and draft.active):
-        return seq, seq, draft.message_id
+    if head.leaf == 0 or (entry.role == "user" and not entry.results and entry.active):
+        return seq, seq, entry.message_id
     unit = min([head.unit, *(call.unit for call in answered)]) if answered else head.unit
-    same_message = draft.message_id is not None and draft.message_id == head.message_id
-    if draft.role == "assistant" and not has_result and not same_message:
-        return unit, seq, draft.message_id
+    same_message = entry.message_id is not None and entry.message_id == head.message_id
+    if entry.role == "assistant" and not entry.results and not same_message:
+        return unit, seq, entry.message_id
     round_ = min([head.round, *(call.round for call in answered)]) if answered else head.round
     return unit, round_, head.message_id if round_ == head.round else message_id_at(round_)
 

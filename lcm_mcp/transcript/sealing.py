@@ -31,8 +31,6 @@ from lcm_mcp.transcript.model import (
 )
 from lcm_mcp.transcript.packing import encode, pack, unpack
 
-LIGHT_CHARACTERS = 1 << 20
-"""From so much text on, an entry that waits to be stored does not hold it twice."""
 _RESULT = {False: "[result]", True: "[failed result]"}
 
 
@@ -56,44 +54,50 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
 
 def seal(draft: Draft) -> Sealed:
     """Make a draft ready to be stored; pure, and linear in its size."""
-    text, size = derive_text(draft.parts), weigh(draft.parts)
-    blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in draft.parts]
+    parts = draft.parts
+    text, size = derive_text(parts), weigh(parts)
+    blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in parts]
     encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
     return Sealed(
-        draft=_with_readable_names(draft),
+        role=draft.role,
         text=text,
-        payload=None if _is_complete(draft.parts, text) else pack(blocks, encoded, text),
-        images=tuple(_images(draft.parts)),
+        payload=None if _is_complete(parts, text) else pack(blocks, encoded, text),
+        images=tuple(_images(parts)),
         size=size,
         digest=_digest(draft.role, encoded),
+        calls=tuple([part.call_id for part in parts if isinstance(part, ToolCall)]),
+        results=tuple([part.call_id for part in parts if isinstance(part, ToolResult)]),
+        entry_id=_readable(draft.entry_id),
+        message_id=_readable(draft.message_id),
+        at=draft.at,
+        active=draft.active,
+        pin=draft.pin,
+        parent=_readable(draft.parent),
+        branch=draft.branch,
+        prompt_under=_readable(draft.prompt_under),
+        outcome_of=_readable(draft.outcome_of),
     )
 
 
-def _with_readable_names(draft: Draft) -> Draft:
-    names: dict[str, str | None] = {
-        "entry_id": draft.entry_id,
-        "message_id": draft.message_id,
-        "parent": draft.parent,
-        "prompt_under": draft.prompt_under,
-        "outcome_of": draft.outcome_of,
-    }
-    fit = {key: None if name is None else readable(name) for key, name in names.items()}
-    return draft if fit == names else replace(draft, **fit)
-
-
-def lightened(sealed: Sealed) -> Sealed:
-    """A very long entry without the contents of its tool results, which its text and payload hold as well."""
-    if len(sealed.text) < LIGHT_CHARACTERS or sealed.payload is None or sealed.images:
-        return sealed
-    parts = tuple(
-        replace(part, content=()) if isinstance(part, ToolResult) else part for part in sealed.draft.parts
-    )
-    return replace(sealed, draft=replace(sealed.draft, parts=parts), light=True)
+def _readable(name: str | None) -> str | None:
+    return None if name is None else readable(name)
 
 
 def parts_of(sealed: Sealed) -> tuple[Part, ...]:
-    """All of an entry's parts."""
-    return unseal(sealed.text, sealed.payload) if sealed.light else sealed.draft.parts
+    """All of an entry's parts, as the draft had them."""
+    loaded = {image.sha256: image.data for image in sealed.images if image.data is not None}
+
+    def filled(part: Part) -> Part:
+        match part:
+            case Image():
+                return replace(part, data=loaded.get(part.sha256))
+            case ToolResult(content=content):
+                return replace(part, content=tuple(map(filled, content)))
+            case _:
+                return part
+
+    parts = unseal(sealed.text, sealed.payload)
+    return tuple(map(filled, parts)) if loaded else parts
 
 
 def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
