@@ -22,10 +22,11 @@ from benchmarks.filling import serving
 from benchmarks.generating import write_sessions
 from benchmarks.table import Figure, Floor, Table
 from lcm_mcp.service import Service
-from lcm_mcp.service.intake import store_batch, whole_file
+from lcm_mcp.service.intake import Intake, store_batch
 from lcm_mcp.service.memory import fold_memory
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.batches import Source, whole_file
 
 LEAF_TOKENS: Final = 6_000
 PLAIN_BATCH: Final = 500
@@ -120,10 +121,12 @@ async def _import(service: Service, plain_file: Path, rows: int) -> tuple[str, C
 async def _take_in(store: Store, file: Path) -> tuple[float, float]:
     """Import a file as the service does; CPU seconds of reading it, and of storing what it says."""
     read = stored = 0.0
-    with closing(whole_file(file, "neutral", None, None)) as intake:
+    source = Source(file, "neutral", None, False)
+    with closing(whole_file(source)) as reading:
+        intake = Intake(reading, source)
         while True:
             began = time.process_time()
-            batch = intake.next_batch()
+            batch = reading.next_batch()
             read += time.process_time() - began
             if batch is None:
                 return read, stored

@@ -29,10 +29,10 @@ import orjson
 
 from benchmarks.table import Figure, Floor, Table
 from lcm_mcp.service import Service
-from lcm_mcp.service.intake import WHOLE
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
 from lcm_mcp.storage.connections import Store
+from lcm_mcp.transcript.batches import WHOLE
 
 MEGABYTES: Final = 100
 MOST: Final = 3.0

@@ -22,11 +22,12 @@ import lcm_mcp
 from benchmarks.generating import IDENTIFIER, PUNCTUATION, Author, write_sessions
 from lcm_mcp.server import build_server
 from lcm_mcp.service import Service
-from lcm_mcp.service.intake import store_batch, whole_file
+from lcm_mcp.service.intake import Intake, store_batch
 from lcm_mcp.service.memory import fold_memory
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.settings import Settings
 from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.batches import Source, whole_file
 
 ROWS: Final = 4_000
 TURNS: Final = 5
@@ -51,8 +52,10 @@ async def _real(service: Service, folder: Path) -> tuple[Run, int]:
 
 def _taking_in(service: Service, file: Path, form: str) -> Run:
     async def take_in() -> None:
-        with closing(whole_file(file, form, None, None)) as intake:
-            while (batch := intake.next_batch()) is not None:
+        source = Source(file, form, None, False)
+        with closing(whole_file(source)) as reading:
+            intake = Intake(reading, source)
+            while (batch := reading.next_batch()) is not None:
                 await service.work.store.write(store_batch, intake, batch)
 
     return take_in

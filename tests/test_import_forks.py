@@ -80,9 +80,9 @@ async def test_a_fork_of_codex_starts_from_the_last_row_that_it_replays(tmp_path
 async def test_a_fork_of_claude_code_does_too_wherever_a_batch_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lcm_mcp.service import intake
+    from lcm_mcp.transcript import batches
 
-    monkeypatch.setattr(intake, "WHOLE", intake.Most(2, intake.WHOLE.bytes))
+    monkeypatch.setattr(batches, "WHOLE", batches.Most(2, batches.WHOLE.bytes))
     main = claude(tmp_path / "main.jsonl", "main", "one", "1", "two", "2")
     fork = claude(tmp_path / "fork.jsonl", "fork", "one", "1", "two", "other", forked=3)
     async with serving(tmp_path / "lcm.sqlite") as service:

@@ -26,15 +26,15 @@ from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreEr
 from lcm_mcp.ids import SessionId, parse_address
 from lcm_mcp.service import rereading
 from lcm_mcp.service.importing import register
-from lcm_mcp.service.intake import NO_LIMIT, SHORTLY, Intake, Moved, facts_at, read_on, store_batch
+from lcm_mcp.service.intake import Intake, Moved, facts_at, masking_of, read_on, source_of, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.storage.connections import translated
 from lcm_mcp.transcript import followed, sessions
+from lcm_mcp.transcript.batches import NO_LIMIT, SHORTLY, whole_file
 from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import detect
 from lcm_mcp.transcript.importers.places import is_transcript
-from lcm_mcp.transcript.redacting import Masking
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -281,12 +281,13 @@ async def _step(work: Workplace, now: _Round, file: Followed) -> bool | None:
         return None
     longest = LONGEST_LINE_BYTES if now.deadline else NO_LIMIT
     found = await anyio.to_thread.run_sync(read_on, file, resume, longest)
-    if not isinstance(found, Intake):
+    if isinstance(found, str):
         await work.store.write(followed.start_over, file, anew=found == "anew")
         return None
+    found.masking = masking_of(work)
     with closing(found):
         try:
-            await _take(work, now, found, file)
+            await _take(work, now, Intake(found, source_of(file), file))
         except Moved:
             return None
     return found.facts.size - found.lines.prefix.length <= longest
@@ -297,19 +298,20 @@ async def _read_again(work: Workplace, now: _Round, file: Followed) -> bool:
     if now.deadline and os.path.getsize(file.path) > LONGEST_LINE_BYTES:
         return False
     record = await rereading.begin(work, file)
-    with closing(await anyio.to_thread.run_sync(rereading.reading, record)) as found:
+    source = source_of(record, marked=False)
+    with closing(await anyio.to_thread.run_sync(whole_file, source, masking_of(work))) as found:
         found.most = SHORTLY
-        await _take(work, now, found, file)
+        await _take(work, now, Intake(found, source, record, alone=True))
     await rereading.finish(work, record)
     return True
 
 
-async def _take(work: Workplace, now: _Round, intake: Intake, file: Followed) -> None:
+async def _take(work: Workplace, now: _Round, intake: Intake) -> None:
+    reading, record = intake.batches, intake.record
     intake.large_chars = work.settings.large_file_chars
-    intake.masking = Masking(sized=True) if work.settings.redact_stored else None
-    while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
+    while (batch := await anyio.to_thread.run_sync(reading.next_batch)) is not None:
         intake.record = await work.store.write(store_batch, intake, batch)
-        if file.wish.fold and work.background.hosts:
+        if record is not None and record.wish.fold and work.background.hosts:
             now.grown |= {fed.session.id for fed in intake.fed.values() if fed.added}
     now.added += Counter({fed.session.key: fed.added for fed in intake.fed.values()})
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import anyio.to_thread
@@ -19,14 +18,14 @@ import apsw
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.service import rereading
 from lcm_mcp.service.answers import Imported, ImportOutcome
-from lcm_mcp.service.intake import Fed, Intake, look, store_batch, whole_file
+from lcm_mcp.service.intake import Fed, Intake, look, masking_of, store_batch
 from lcm_mcp.service.memory import fold_memory
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.service.writing import checked_key
 from lcm_mcp.transcript import followed
+from lcm_mcp.transcript.batches import Source, whole_file
 from lcm_mcp.transcript.followed import Followed, Wish
 from lcm_mcp.transcript.importers import FORMATS, ImportReport, can_follow, check_file, detect
-from lcm_mcp.transcript.redacting import Masking
 
 
 async def import_file(
@@ -48,11 +47,11 @@ async def import_file(
     key = None if session is None else checked_key(session)
     live = await anyio.to_thread.run_sync(can_follow, path, name)
     record = await _from_the_start(work, path, Wish(name, key or "", fold), live) if follow else None
-    intake = await anyio.to_thread.run_sync(partial(whole_file, path, name, key, record, marked=live))
-    intake.large_chars = work.settings.large_file_chars
-    intake.masking = Masking(sized=True) if work.settings.redact_stored else None
-    with closing(intake):
-        while (batch := await anyio.to_thread.run_sync(intake.next_batch)) is not None:
+    source = Source(path, name, key, live and record is not None)
+    batches = await anyio.to_thread.run_sync(whole_file, source, masking_of(work))
+    intake = Intake(batches, source, record, alone=True, large_chars=work.settings.large_file_chars)
+    with closing(batches):
+        while (batch := await anyio.to_thread.run_sync(batches.next_batch)) is not None:
             intake.record = await work.store.write(store_batch, intake, batch)
             del batch  # before the next one is read: either may hold very long lines
             if on_rows is not None:
@@ -60,8 +59,7 @@ async def import_file(
     if record is not None and not live:
         await rereading.finish(work, record)
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
-    masked = {} if intake.masking is None else dict(intake.masking.masked)
-    return ImportOutcome(_account(intake, imported), imported, masked)
+    return ImportOutcome(_account(batches.report(), imported), imported, batches.masked)
 
 
 async def _imported(work: Workplace, fed: Fed, fold: bool) -> Imported:
@@ -76,9 +74,9 @@ async def _imported(work: Workplace, fed: Fed, fold: bool) -> Imported:
     )
 
 
-def _account(intake: Intake, imported: Sequence[Imported]) -> ImportReport:
+def _account(report: ImportReport, imported: Sequence[Imported]) -> ImportReport:
     return replace(
-        intake.tally.report(),
+        report,
         rows_added=sum(one.rows_added for one in imported),
         duplicates=sum(one.duplicates for one in imported),
         conflicts=tuple(ref for one in imported for ref in one.conflicts),

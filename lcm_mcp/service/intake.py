@@ -1,76 +1,43 @@
-"""A transcript file on its way into its sessions: read, sealed and stored a batch at a time.
+"""A transcript file taken into its sessions: its batches are stored as they come (see transcript/batches.py).
 
-Batches end where lines end, and each commits its rows together with how far the file was taken in. So a
-file larger than memory, a reader that is stopped half-way and two that read the same file all leave a
-transcript that the next one completes, without a row twice. No file is ever written to.
+Each batch commits its rows together with how far the file was taken in. So a file larger than memory, a
+reader that is stopped half-way and two that read the same file all leave a transcript that the next one
+completes, without a row twice.
 """
 
 from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import BinaryIO, Literal
 
 import apsw
 
-from lcm_mcp.errors import ImportRefused
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.opening import NO_ROW, note_replay, open_session
 from lcm_mcp.service.times import now_ms
+from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import followed, placing, sessions, store
 from lcm_mcp.transcript.appending import append
+from lcm_mcp.transcript.batches import Batch, Batches, Reading, Source, Taken, facts_of, lines_of
 from lcm_mcp.transcript.files import LARGE_CHARACTERS
-from lcm_mcp.transcript.followed import MORE_TO_READ, Cursor, Facts, Followed
-from lcm_mcp.transcript.importers import (
-    FORMATS,
-    Entry,
-    Event,
-    Mark,
-    Numbered,
-    Other,
-    Resume,
-    SessionFound,
-    TakenBack,
-    Tally,
-    Tip,
-    Trouble,
-)
-from lcm_mcp.transcript.importers.jsonl import Readable
-from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix, prefix_of
-from lcm_mcp.transcript.importers.report import FROM_START
-from lcm_mcp.transcript.model import Draft, Sealed
+from lcm_mcp.transcript.followed import Facts, Followed
+from lcm_mcp.transcript.importers import Numbered, Resume, SessionFound, TakenBack, Tip
+from lcm_mcp.transcript.importers.prefix import prefix_of
+from lcm_mcp.transcript.model import Sealed
 from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.redacting import Masking
-from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
 
-
-@dataclass(frozen=True, slots=True)
-class Most:
-    """What is read, sealed and committed together: at most so many events, or so many bytes of text."""
-
-    events: int
-    bytes: int
-
-
-SHORTLY = Most(200, 1024 * 1024)
-"""While a read waits, for little time."""
-WHOLE = Most(1_000, 2 * 1024 * 1024)
-"""Of a file that is read whole: fewer commits, each of which writes the same pages of indexes again."""
-NO_LIMIT = 2**62
 _DATABASES = (".db", ".vscdb", ".sqlite")
 
 Found = Literal["grown", "again", "anew"]
 """What became of a followed file: it goes on from where it was left, is to be read again from its start, or
 says something else now."""
-
-
-def facts_of(status: os.stat_result) -> Facts:
-    return Facts(status.st_size, status.st_mtime_ns, f"{status.st_dev}:{status.st_ino}")
 
 
 def facts_at(path: str) -> Facts | None:
@@ -119,170 +86,53 @@ class Fed:
     replayed: Seq | None = NO_ROW
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Events with their entries sealed, and where the file was read up to; None where no line ended."""
-
-    items: Sequence[tuple[Event, Sealed | None]]
-    cursor: Cursor | None
-
-
 class Moved(Exception):
     """Another process took the file in from the same place on; nothing of the batch was stored."""
 
 
 @dataclass(slots=True)
 class Intake:
-    """A file being read: what it told so far, and the sessions it feeds by their keys at the source.
+    """A file being taken in, and the sessions it feeds by their keys at the source.
 
     record is None where the file is not followed. alone: the reader goes on if another one moved the record,
-    for an account of the whole file; without it such a batch is not stored. marked: it is told where lines
-    end. renamed are the entries of this reading that are known by another id than the one their place makes.
+    for an account of the whole file; without it such a batch is not stored. renamed are the entries of this
+    reading that are known by another id than the one their place makes.
     """
 
-    tally: Tally
-    source: str
-    file: BinaryIO
-    events: Iterator[Event | Mark]
-    lines: EndedLines
-    facts: Facts
-    resume: Resume
-    after: Iterator[Event | Mark] | None = field(default_factory=lambda: iter(()))
+    batches: Batches
+    source: Source
     record: Followed | None = None
     alone: bool = False
-    marked: bool = True
-    most: Most = SHORTLY
     large_chars: int = LARGE_CHARACTERS
-    masking: Masking | None = None
     renamed: dict[str, str] = field(default_factory=dict[str, str])
     fed: dict[str, Fed] = field(default_factory=dict[str, Fed])
-    mark: Mark | None = None
-    trouble: str | None = None
-
-    def close(self) -> None:
-        self.file.close()
-
-    def _sealed(self, draft: Draft) -> Sealed:
-        return seal(draft if self.masking is None else self.masking.draft(draft))
-
-    def masked(self, text: str) -> str:
-        return text if self.masking is None else self.masking.text(text)
 
     @property
     def origin(self) -> str:
         """The source that sessions of this format are known under."""
-        return f"import:{self.source}"
-
-    def next_batch(self) -> Batch | None:
-        """The next events, entries sealed; None at the file's end. Raises ImportRefused."""
-        items: list[tuple[Event, Sealed | None]] = []
-        size = 0
-        try:
-            for event in self.events:
-                if isinstance(event, Mark):
-                    self.mark = event
-                    if len(items) >= self.most.events or size >= self.most.bytes:
-                        return Batch(items, self._cursor(ended=False))
-                    continue
-                self.tally.add(event)
-                if isinstance(event, Entry):
-                    entry = self._sealed(event.draft)
-                    size += len(entry.text) + len(entry.payload or b"")
-                    items.append((event, entry))
-                else:
-                    self._note(event)
-                    items.append((event, None))
-                if not self.marked and (len(items) >= self.most.events or size >= self.most.bytes):
-                    return Batch(items, None)  # nobody asks where it ended
-        except OSError as error:
-            raise ImportRefused(
-                self.tally.path, error.strerror or str(error), "Check the file and import it again"
-            ) from error
-        return self._last_batch(items)
-
-    def _last_batch(self, items: Sequence[tuple[Event, Sealed | None]]) -> Batch | None:
-        """What is left when the lines have ended: once with the cursor, then what an unended line holds."""
-        if self.after is None:
-            return Batch(items, None) if items else None
-        cursor = self._cursor(ended=True)
-        self.events, self.after = self.after, None
-        return Batch(items, cursor)
-
-    def _cursor(self, *, ended: bool) -> Cursor | None:
-        place = self.resume.place if self.mark is None else self.mark.place
-        if self.lines.prefix.length != place.offset:  # an unended line so long that it was read in pieces
-            return None
-        memory = dict(self.resume.memory) if self.mark is None else self.mark.memory()
-        facts = self.facts if ended else replace(self.facts, size=MORE_TO_READ)
-        return Cursor(place, memory, self.lines.prefix.digest, facts)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, Trouble) and event.kind == "bad":
-            self.trouble = f"line {event.line} was not understood: {event.problem}"
+        return f"import:{self.source.format}"
 
 
-def whole_file(
-    path: Path, name: str, key: str | None, record: Followed | None, *, marked: bool = True
-) -> Intake:
-    """Read all of a file, its unended last line too; one without marks cannot be read on. Raises
-    ImportRefused."""
-    try:
-        file = path.open("rb")
-    except OSError as error:
-        raise ImportRefused(
-            str(path), error.strerror or str(error), "Check the file and import it again"
-        ) from error
-    if record is None or not marked:
-        lines, events = EndedLines(file, Prefix(), NO_LIMIT), FORMATS[name].read(path, key)
-        tally = Tally(str(path), name)
-        made = Intake(tally, name, file, events, lines, _facts(file), FROM_START, None, record, alone=True)
-        made.marked, made.most = False, WHOLE
-        return made
-    made = _intake(file, path, name, key, Prefix(), FROM_START, NO_LIMIT)
-    made.record, made.alone, made.most = record, True, WHOLE
-    made.after = _unended(made, path, key)
-    return made
-
-
-def _unended(intake: Intake, path: Path, key: str | None) -> Iterator[Event | Mark]:
-    """The rest of a file whose ended lines were read."""
-    mark = intake.mark
-    resume = FROM_START if mark is None else Resume(mark.place, mark.memory())
-    intake.file.seek(resume.place.offset)
-    yield from _follow(intake.source, path, intake.file, key, resume)
-
-
-def read_on(record: Followed, resume: Resume, longest: int) -> Intake | Found:
+def read_on(record: Followed, resume: Resume, longest: int) -> Reading | Found:
     """Read a followed file on from where it was left, or say why it cannot be. Raises OSError."""
     with ExitStack() as opened:
         file = opened.enter_context(record.path.open("rb"))
         found = look(file, record)
         if found != "grown":
             return found
-        wish, prefix = record.wish, prefix_of(file, record.offset)
-        made = _intake(file, record.path, wish.format, wish.session or None, prefix, resume, longest)
-        made.record = record
+        made = lines_of(file, source_of(record), prefix_of(file, record.offset), resume, longest)
         opened.pop_all()  # whoever takes it in closes the file
         return made
 
 
-def _intake(
-    file: BinaryIO, path: Path, name: str, key: str | None, prefix: Prefix, resume: Resume, longest: int
-) -> Intake:
-    lines = EndedLines(file, prefix, longest)
-    events = _follow(name, path, lines, key, resume)
-    return Intake(Tally(str(path), name), name, file, events, lines, _facts(file), resume)
+def masking_of(work: Workplace) -> Masking | None:
+    """What masks the keys in what is read, where that is wanted."""
+    return Masking(sized=True) if work.settings.redact_stored else None
 
 
-def _follow(name: str, path: Path, file: Readable, key: str | None, resume: Resume) -> Iterator[Event | Mark]:
-    follow = FORMATS[name].follow
-    if follow is None:
-        raise ImportRefused(str(path), f"a file in the format {name} is only read whole", "Import it again.")
-    return follow(path, file, key, resume)
-
-
-def _facts(file: BinaryIO) -> Facts:
-    return facts_of(os.fstat(file.fileno()))
+def source_of(record: Followed, *, marked: bool = True) -> Source:
+    """A followed file as its record has it."""
+    return Source(record.path, record.wish.format, record.wish.session or None, marked)
 
 
 def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed | None:
@@ -292,23 +142,24 @@ def store_batch(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed |
     """
     run: list[Sealed] = []
     key = ""
-    for event, entry in [*batch.items, (None, None)]:
-        if isinstance(event, (Other, Trouble)):
-            continue
-        if run and (not isinstance(event, Entry) or event.session_key != key):
+    for item in batch.items:
+        taken = isinstance(item, Taken)
+        if run and (not taken or item.session_key != key):
             _store_run(db, intake, intake.fed[key], run)
             run = []
-        if isinstance(event, Entry) and entry is not None:
-            key = event.session_key
-            run.append(_identified(db, intake, event, entry))
-        elif event is not None:
-            _heed(db, intake, event)
+        if taken:
+            key = item.session_key
+            run.append(_identified(db, intake, item))
+        else:
+            _heed(db, intake, item)
+    if run:
+        _store_run(db, intake, intake.fed[key], run)
     for fed in intake.fed.values():
         fed.replayed = note_replay(db, fed.session.id, fed.replayed)
-    return _advanced(db, intake, batch.cursor)
+    return _advanced(db, intake, batch)
 
 
-def _heed(db: apsw.Connection, intake: Intake, event: Event) -> None:
+def _heed(db: apsw.Connection, intake: Intake, event: SessionFound | Tip | TakenBack | Numbered) -> None:
     """Do what an event says that is no entry."""
     match event:
         case SessionFound():
@@ -319,8 +170,6 @@ def _heed(db: apsw.Connection, intake: Intake, event: Event) -> None:
             _take_back(db, intake, event)
         case Numbered():
             sessions.number_from(db, intake.fed[event.session_key].session.id, Seq(event.number))
-        case _:
-            pass
 
 
 def _end_at(db: apsw.Connection, session: SessionId, entry_id: str) -> None:
@@ -330,13 +179,13 @@ def _end_at(db: apsw.Connection, session: SessionId, entry_id: str) -> None:
         sessions.move_leaf(db, session, tip)
 
 
-def _identified(db: apsw.Connection, intake: Intake, event: Entry, entry: Sealed) -> Sealed:
+def _identified(db: apsw.Connection, intake: Intake, taken: Taken) -> Sealed:
     """An entry under the id it is known by, where its source gives none."""
-    if intake.record is None or event.ordinal is None:
+    entry = taken.entry
+    if intake.record is None or taken.ordinal is None:
         return entry
-    session = intake.fed[event.session_key].session.id
-    plain = entry.draft.entry_id or ""
-    known = followed.entry_id_of(db, intake.record, session, entry.digest, event.ordinal, plain)
+    session, plain = intake.fed[taken.session_key].session.id, entry.entry_id or ""
+    known = followed.entry_id_of(db, intake.record, session, entry.digest, taken.ordinal, plain)
     if known != plain:
         intake.renamed[plain] = known
     if not intake.renamed:
@@ -357,11 +206,11 @@ def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
         sessions.move_leaf(db, session.id, to)
 
 
-def _advanced(db: apsw.Connection, intake: Intake, cursor: Cursor | None) -> Followed | None:
-    record = intake.record
+def _advanced(db: apsw.Connection, intake: Intake, batch: Batch) -> Followed | None:
+    record, cursor = intake.record, batch.cursor
     if record is None or cursor is None:
         return record
-    if followed.advance(db, record, cursor, None if intake.alone else intake.trouble):
+    if followed.advance(db, record, cursor, None if intake.alone else batch.trouble):
         return replace(record, offset=cursor.place.offset, prefix=cursor.prefix, facts=cursor.facts)
     if not intake.alone:
         raise Moved
@@ -372,8 +221,7 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
     """Find or make a session that the file tells of."""
     if found.key in intake.fed:
         return
-    title = None if found.title is None else intake.masked(readable(found.title))
-    session, created = open_session(db, intake.origin, intake.tally.path, replace(found, title=title))
+    session, created = open_session(db, intake.origin, str(intake.source.path), found)
     if intake.record is not None:
         followed.feed(db, intake.record, session.id)
     ended = None if session.leaf == 0 else store.read_row(db, session.id, session.leaf)
@@ -384,7 +232,8 @@ def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[
     session = sessions.find_by_id(db, fed.session.id)
     assert session is not None
     # What has no time of its own was there when its file was last written.
-    written = min(now_ms(), intake.facts.mtime // 1_000_000)
+    facts, now = facts_at(str(intake.source.path)), now_ms()
+    written = now if facts is None else min(now, facts.mtime // 1_000_000)
     done = append(db, session, entries, written, intake.large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added

@@ -8,12 +8,11 @@ said before a reading is noted after it, so a change meanwhile is seen the next 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import anyio.to_thread
 import apsw
 
-from lcm_mcp.service.intake import Intake, facts_at, whole_file
+from lcm_mcp.service.intake import facts_at
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Followed
@@ -40,12 +39,6 @@ def _start_over(db: apsw.Connection, file: Followed) -> None:
     """Another version of it, unless nothing was taken in of it yet."""
     fed = file.offset > 0 or followed.main_session(db, file) is not None
     followed.start_over(db, file, anew=fed)
-
-
-def reading(file: Followed) -> Intake:
-    """The whole file on its way. Raises ImportRefused."""
-    wish = file.wish
-    return whole_file(Path(file.path), wish.format, wish.session or None, file, marked=False)
 
 
 async def finish(work: Workplace, file: Followed) -> None:
