@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -111,6 +112,21 @@ def test_results_whose_ids_are_stored_as_one_each_answer_a_call_of_their_own(db:
     add(db, again, draft("user", result("a\ud800", "one"), result("a\ud801", "an orphan")))
     answers = "SELECT session, call_seq, call_n, seq FROM answer ORDER BY session, call_n"
     assert list(db.execute(answers)) == [(session, 1, 0, 2), (session, 1, 1, 2), (again, 1, 0, 2)]
+
+
+@pytest.mark.parametrize("link", [{"parent": "q1"}, {"parent": "e1", "branch": True}, {"prompt_under": "q1"}])
+def test_an_inactive_entry_hangs_under_the_row_it_names_and_leaves_the_path_as_it_is(
+    db: apsw.Connection, link: dict[str, Any]
+) -> None:
+    session = new_session(db)
+    add(db, session, draft("user", "one", id="q1"), draft("user", "two"), draft("assistant", call("c")))
+    beside = replace(draft("user", "a summary", active=False), **link)
+    done = add(db, session, beside, draft("tool", result("c", "found")))
+    assert (done.refs, done.leaf) == ((4, 5), 5)
+    assert active_rows(db, session) == [1, 2, 3, 5]
+    assert db.execute("SELECT prev FROM row WHERE seq = 4").get == 1
+    assert list(db.execute("SELECT call_seq, seq FROM answer")) == [(3, 5)]
+    assert add(db, session, beside).leaf == 5
 
 
 # --- rows that wait together

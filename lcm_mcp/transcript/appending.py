@@ -186,13 +186,14 @@ class _Rows:
                 self.db.executemany(statement, rows)
 
     def add(self, entry: Sealed) -> bool:
-        """Number a row and place it; an inactive one leaves the head where it is. False where its parent is
-        not there, so that it follows the row before."""
+        """Number a row and place it; an inactive one leaves the head where it is, whatever it hangs under.
+        False where its parent is not there, so that it follows the row before."""
         seq = self.next_seq
         follows = self._followed(entry)
-        if follows is not None and follows is not self.head:
-            self.head, self.end = follows, None
-        self._add(entry, seq)
+        head = self.head if follows is None else follows
+        placed = self._add(entry, seq, head)
+        if entry.active:
+            self.head, self.end = placed, entry.entry_id
         self.next_seq = Seq(seq + 1)
         if entry.pin or len(entry.text) > self.large_chars:
             self.insert()
@@ -208,11 +209,12 @@ class _Rows:
         self.insert()
         return followed(self.db, self.session, self.head, entry)
 
-    def _add(self, entry: Sealed, seq: Seq) -> None:
-        head, size = self.head, entry.size
+    def _add(self, entry: Sealed, seq: Seq, head: Head) -> Head:
+        """Let a row wait to be inserted after that head; the head it would make."""
+        size = entry.size
         # Off the path a row neither calls nor answers: an active result must find its call still open.
         calls, results = (entry.calls, entry.results) if entry.active else ((), ())
-        answered = self._answered(results) if results else []
+        answered = self._answered(results, head.leaf) if results else []
         unit, round_, message_id = place(seq, head, entry, answered, self._message_id)
         total = head.total + size
         waiting = self.waiting or self._wait(seq)
@@ -251,22 +253,20 @@ class _Rows:
             waiting.open.setdefault(call, []).append(Call(call, seq, n, unit, round_))
         for call in answered:
             waiting.answers.append((self.session, call.id, call.seq, call.n, seq))
-        if entry.active:
-            self.head = Head(seq, unit, round_, message_id, total)
-            self.end = entry.entry_id
+        return Head(seq, unit, round_, message_id, total)
 
     def _wait(self, seq: Seq) -> _Waiting:
         last: int = self.db.execute(_LAST_TEXT).get
         self.waiting = _Waiting(seq, last + 1)
         return self.waiting
 
-    def _answered(self, results: Sequence[str]) -> list[Call]:
-        """The calls that results of these ids answer."""
+    def _answered(self, results: Sequence[str], leaf: Seq) -> list[Call]:
+        """The calls on the path to `leaf` that results of these ids answer."""
         wanted = Counter(map(bindable, results))
         waiting = {} if self.waiting is None else self.waiting.open
         if any(len(waiting.get(call_id, ())) < times for call_id, times in wanted.items()):
             self.insert()
-            return answered_calls(self.db, self.session, self.head.leaf, wanted)
+            return answered_calls(self.db, self.session, leaf, wanted)
         return [waiting[call_id].pop() for call_id, times in wanted.items() for _ in range(times)]
 
     def _message_id(self, seq: Seq) -> str | None:
