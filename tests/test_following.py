@@ -77,6 +77,27 @@ async def test_truncation_rotation_rewriting_and_deletion_lose_nothing(
         assert (await texts(service))[6:] == ["six"]
 
 
+async def test_a_file_in_whose_place_something_else_stood_is_read_on_once_it_is_back(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    async with serving(store_path) as service:
+        await following(service, path, said("one"))
+        # The last one opens, and refuses to be read.
+        for put, behind in ((Path.mkdir, 0), (os.mkfifo, 0), (lambda at: at.symlink_to("/proc/self/mem"), 1)):
+            path.unlink()
+            put(path)
+            assert (await look(service) or "").count("1 followed file has more to read") == behind
+            checks = {check.name: check for check in (await service.doctor()).checks}
+            assert "1 with trouble: talk.jsonl: " in checks["following"].detail
+            path.rmdir() if path.is_dir() else path.unlink()
+            path.write_bytes(said("one") + said("two"))
+            await caught_up(service)
+            assert await texts(service) == ["one", "two"]
+            checks = {check.name: check for check in (await service.doctor()).checks}
+            assert checks["following"].detail == "1 file is followed"
+
+
 @pytest.mark.parametrize("by", ["reading", "importing"])
 async def test_a_line_inserted_into_a_file_without_ids_is_the_only_new_row(
     by: str, tmp_path: Path, store_path: Path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -15,6 +16,7 @@ from stores import serving
 from test_import_codex import answer, meta, user
 from test_import_databases import BUBBLES, COMPOSER, asked, cursor, opencode
 
+from lcm_mcp.errors import ImportRefused
 from lcm_mcp.service.following import catch_up_all, keep_up
 
 if sys.version_info >= (3, 14):
@@ -107,6 +109,30 @@ async def test_what_a_program_wrote_to_its_open_database_is_there_at_the_next_re
         await caught_up(service)
         assert (await texts(service))[-1] == "done"
         live.close()
+
+
+async def test_a_database_that_was_locked_is_read_once_it_no_longer_is_though_it_did_not_change(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = cursor(tmp_path / "state.vscdb", ("composerData:one", COMPOSER), *BUBBLES[1:3])
+    async with serving(store_path) as service:
+        await service.import_file(path, fold=False)
+        with closing(apsw.Connection(str(path))) as live:
+            put = "INSERT INTO cursorDiskKV VALUES(?, ?)"
+            live.execute(put, (BUBBLES[3][0], json.dumps(BUBBLES[3][1]).encode()))
+            live.execute("BEGIN EXCLUSIVE")
+            for _ in range(2):
+                assert "1 followed file has more to read" in (await look(service) or "")
+            assert await catch_up_all(service.work) == {}
+            assert (await texts(service))[-1] != "done"
+            (said,) = (check for check in (await service.doctor()).checks if check.name == "following")
+            assert "1 with trouble: state.vscdb: it could not be read: another program keeps" in said.detail
+            with pytest.raises(ImportRefused, match="another program keeps the database locked"):
+                await service.import_file(path, "cursor", fold=False)
+        await caught_up(service)
+        assert (await texts(service))[-1] == "done"
+        (said,) = (check for check in (await service.doctor()).checks if check.name == "following")
+        assert said.detail == "1 file is followed"
 
 
 async def test_an_array_that_says_something_else_now_keeps_what_it_said(

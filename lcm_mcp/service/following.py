@@ -32,8 +32,9 @@ from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
 from lcm_mcp.storage.connections import translated
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.batches import NO_LIMIT, SHORTLY, whole_file
-from lcm_mcp.transcript.followed import UNKNOWN_FORMAT, Folder, Followed, Glance, Wish
+from lcm_mcp.transcript.followed import MORE_TO_READ, UNKNOWN_FORMAT, UNREAD, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import detect
+from lcm_mcp.transcript.importers.databases import patience_ms
 from lcm_mcp.transcript.importers.places import is_transcript
 
 P = ParamSpec("P")
@@ -41,7 +42,8 @@ T = TypeVar("T")
 
 CATCH_UP_S = 0.2
 LOOKING_S = 0.1
-"""Of CATCH_UP_S: the longest that looking at files and at folders may take, each."""
+"""Of CATCH_UP_S: the longest that looking at files and at folders may take, each, and waiting for a database
+that another program keeps locked."""
 LONGEST_LINE_BYTES = 8 * 1024 * 1024
 """A read has no time for a longer line, or file that is read whole."""
 MAX_MOVES = 5
@@ -84,13 +86,16 @@ async def catch_up(work: Workplace, session: str | None, project: str | None = N
     """Take in what the files of a session, else of a project (this folder's), have grown by; with EVERYWHERE
     those of all. What is to be said of it, if anything."""
     now = _Round(time.monotonic() + CATCH_UP_S)
-    with anyio.move_on_after(CATCH_UP_S):
-        try:
+    patience = patience_ms.set(int(LOOKING_S * 1000))
+    try:
+        with anyio.move_on_after(CATCH_UP_S):
             await _catch_up(work, now, session, project)
-        except StoreClosed:
-            raise
-        except StoreError as error:
-            return f"Followed files were not read on: {error}"
+    except StoreClosed:
+        raise
+    except StoreError as error:
+        return f"Followed files were not read on: {error}"
+    finally:
+        patience_ms.reset(patience)
     _fold_beside(work, now)
     work.left.add(now.behind)
     return now.note(beside=work.left.hosted)
@@ -252,12 +257,8 @@ async def _take_in(work: Workplace, now: _Round, number: int) -> bool:
             return True
         try:
             step = await _step(work, now, await _in_its_format(work, file))
-        except OSError as error:
-            await _note(work, file, error.strerror or type(error).__name__)
-            return True
-        except ImportRefused as error:
-            await _note(work, file, str(error))
-            return True
+        except (OSError, ImportRefused) as error:
+            return await _note(work, file, error)
         if step is not None:
             return step
     return False
@@ -316,10 +317,21 @@ async def _take(work: Workplace, now: _Round, intake: Intake) -> None:
     now.added += Counter({fed.session.key: fed.added for fed in intake.fed.values()})
 
 
-async def _note(work: Workplace, file: Followed, trouble: str) -> None:
-    facts = facts_at(str(file.path))
-    if facts is not None and (facts, trouble) != (file.facts, file.trouble):
+async def _note(work: Workplace, file: Followed, error: OSError | ImportRefused) -> bool:
+    """Note why a file was not read. False where the system kept it from us, be it by permission or by a lock:
+    it may be read later though it does not change. What is wrong with its content changes with it."""
+    facts, trouble = facts_at(str(file.path)), str(error)
+    if facts is None:
+        return True
+    cause = error if isinstance(error, OSError) else error.__cause__
+    kept = isinstance(cause, OSError) and cause.errno is not None
+    if isinstance(cause, OSError):
+        trouble = f"{UNREAD}{cause.strerror or cause}"
+    if kept:
+        facts = replace(facts, size=MORE_TO_READ)
+    if (facts, trouble) != (file.facts, file.trouble):
         await work.store.write(followed.note_trouble, file, trouble, facts)
+    return not kept
 
 
 async def follow_file(work: Workplace, path: Path, fold: bool) -> None:

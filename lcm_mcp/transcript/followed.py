@@ -24,6 +24,8 @@ from lcm_mcp.transcript.packing import decode, encode
 
 UNKNOWN_FORMAT = "auto"
 MORE_TO_READ = -1
+UNREAD = "it could not be read: "
+"""How trouble begins that is over once the file is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +220,7 @@ def advance(db: apsw.Connection, file: Followed, cursor: Cursor, trouble: str | 
     """Note that a file was taken in up to a place; False where the record has moved on since."""
     found: int | None = db.execute(
         """UPDATE followed SET offset = ?, line = ?, memory = ?, prefix = ?, size = ?, mtime = ?,
-            identity = ?, trouble = coalesce(?, trouble)
+            identity = ?, trouble = coalesce(?, iif(substr(trouble, 1, ?) = ?, NULL, trouble))
             WHERE id = ? AND version = ? AND offset = ? RETURNING id""",
         (
             cursor.place.offset,
@@ -229,6 +231,8 @@ def advance(db: apsw.Connection, file: Followed, cursor: Cursor, trouble: str | 
             cursor.facts.mtime,
             cursor.facts.identity,
             trouble,
+            len(UNREAD),
+            UNREAD,
             file.id,
             file.version,
             file.offset,
@@ -247,7 +251,7 @@ def took_whole(db: apsw.Connection, file: Followed) -> None:
 
 
 def note_trouble(db: apsw.Connection, file: Followed, trouble: str, facts: Facts) -> None:
-    """Note why a file is not read, so that it is tried again only once it has changed."""
+    """Note why a file is not read, and of which facts that holds: with others it is tried again."""
     db.execute(
         "UPDATE followed SET trouble = ?, size = ?, mtime = ?, identity = ? WHERE id = ?",
         (trouble, facts.size, facts.mtime, facts.identity, file.id),

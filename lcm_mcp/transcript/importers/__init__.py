@@ -209,7 +209,8 @@ def _detect_database(path: Path) -> str:
     try:
         tables = tables_of(path)
     except OSError as error:
-        raise _refused(path, f"it is an SQLite database, but {error}", "Check the file") from error
+        said = error.strerror or str(error)
+        raise _refused(path, f"it is an SQLite database, but {said}", "Check it and import it again") from error
     for known in FORMATS.values():
         if known.is_database is not None and known.is_database(tables):
             return known.name

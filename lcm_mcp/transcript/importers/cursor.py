@@ -47,6 +47,8 @@ def read(path: Path, session_key: str | None = None) -> Iterator[Event]:
                         place = max(place, event.line)
                     yield event
     except OSError as error:
+        if error.errno is not None:  # not of the database: it may be read later
+            raise
         yield Trouble(place, str(error))
 
 

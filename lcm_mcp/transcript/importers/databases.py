@@ -2,13 +2,15 @@
 
 A program may be writing to its own meanwhile: it is read as its other readers do. One that nobody has open is
 read as a file that does not change, since opening it otherwise would leave files beside it. What is wrong
-with a database is said by an OSError.
+with a database is said by an OSError; only one that another program keeps locked (EBUSY) may be read later.
 """
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +18,9 @@ import apsw
 
 SIGNATURE = b"SQLite format 3\0"
 _WAL = b"\x02"
-_WAIT_MS = 2_000
+
+patience_ms: ContextVar[int] = ContextVar("patience_ms", default=2_000)
+"""How long a locked database is waited for, in milliseconds."""
 
 
 @contextmanager
@@ -31,9 +35,11 @@ def opened(path: Path) -> Generator[apsw.Connection]:
     except apsw.Error as error:
         raise OSError(f"the database cannot be opened: {error}") from error
     try:
-        db.set_busy_timeout(_WAIT_MS)
+        db.set_busy_timeout(patience_ms.get())
         db.execute("BEGIN")
         yield db
+    except (apsw.BusyError, apsw.LockedError) as error:
+        raise OSError(errno.EBUSY, "another program keeps the database locked") from error
     except apsw.Error as error:
         raise OSError(f"the database cannot be read: {error}") from error
     finally:

@@ -77,6 +77,8 @@ def _read_database(path: Path, session_key: str | None) -> Iterator[Event]:
             for info in infos:
                 yield from reading.session(info, _in_database(db, text_of(info, "id") or ""))
     except OSError as error:
+        if error.errno is not None:  # not of the database: it may be read later
+            raise
         yield Trouble(reading.line, str(error))
 
 
