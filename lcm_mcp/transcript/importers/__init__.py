@@ -210,7 +210,9 @@ def _detect_database(path: Path) -> str:
         tables = tables_of(path)
     except OSError as error:
         said = error.strerror or str(error)
-        raise _refused(path, f"it is an SQLite database, but {said}", "Check it and import it again") from error
+        raise _refused(
+            path, f"it is an SQLite database, but {said}", "Check it and import it again"
+        ) from error
     for known in FORMATS.values():
         if known.is_database is not None and known.is_database(tables):
             return known.name
