@@ -217,6 +217,19 @@ async def test_a_busy_store_is_not_waited_for(tmp_path: Path, store_path: Path) 
         assert await texts(service) == ["one", "two"]
 
 
+async def test_a_file_imported_by_mistake_as_what_it_is_not_is_followed_as_before(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    async with serving(store_path) as service:
+        await following(service, path, said("one"), said("one"))
+        mistaken = await service.import_file(path, "codex")
+        assert mistaken.sessions == ()
+        add(path, said("two"))
+        await caught_up(service)
+        assert await texts(service) == ["one", "one", "two"]
+
+
 async def test_a_file_imported_without_following_is_not_read_on(tmp_path: Path, store_path: Path) -> None:
     path = tmp_path / "talk.jsonl"
     path.write_bytes(said("one"))

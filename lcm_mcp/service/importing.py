@@ -46,7 +46,11 @@ async def import_file(
     await anyio.to_thread.run_sync(check_file, path, name)
     key = None if session is None else checked_key(session)
     live = await anyio.to_thread.run_sync(can_follow, path, name)
-    record = await _from_the_start(work, path, Wish(name, key or "", fold), live) if follow else None
+    wish, before, record = Wish(name, key or "", fold), None, None
+    place = Path(os.path.abspath(path))
+    if follow and followed.can_be_written(place):
+        before = await work.store.read(_feeding, place, wish)
+        record = await _from_the_start(work, place, wish, live)
     source = Source(path, name, key, live and record is not None)
     batches = await anyio.to_thread.run_sync(whole_file, source, masking_of(work))
     intake = Intake(batches, source, record, alone=True, large_chars=work.settings.large_file_chars)
@@ -58,6 +62,8 @@ async def import_file(
                 on_rows(sum(fed.added for fed in intake.fed.values()))
     if record is not None and not live:
         await rereading.finish(work, record)
+    if before is not None and not intake.fed:
+        await work.store.write(followed.follow, place, before)
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
     return ImportOutcome(_account(batches.report(), imported), imported, batches.masked)
 
@@ -84,13 +90,17 @@ def _account(report: ImportReport, imported: Sequence[Imported]) -> ImportReport
     )
 
 
-async def _from_the_start(work: Workplace, path: Path, wish: Wish, live: bool) -> Followed | None:
-    """The record of a file that is about to be read whole; None where its path cannot be written down."""
-    place = Path(os.path.abspath(path))
-    try:
-        str(place).encode()
-    except UnicodeEncodeError:
+def _feeding(db: apsw.Connection, place: Path, wish: Wish) -> Wish | None:
+    """How a file is followed that feeds a session in another format than is wished now: where nothing is
+    found in it in this one, it stays as it was."""
+    record = followed.find(db, place, wish.session)
+    if record is None or record.wish.format == wish.format or followed.main_session(db, record) is None:
         return None
+    return record.wish
+
+
+async def _from_the_start(work: Workplace, place: Path, wish: Wish, live: bool) -> Followed | None:
+    """The record of a file that is about to be read whole."""
     record = await register(work, place, wish)
     if not live:
         return await rereading.begin(work, record)
