@@ -20,6 +20,11 @@ from lcm_mcp.errors import ImportRefused
 from lcm_mcp.transcript.importers import FORMATS, detect, documents, tally
 from lcm_mcp.transcript.importers.jsonl import Object
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 
 def test_the_command_names_every_format() -> None:
     assert set(FORMAT_NAMES) == set(FORMATS)
@@ -125,6 +130,30 @@ def test_a_large_export_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert size > 35_000_000
     assert sessions == 200
     assert peak_kb * 1024 < size + 150_000_000  # the mapped file counts, though it can be given back
+
+
+def test_a_document_that_is_cut_short_while_it_is_read_is_read_as_it_was(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.json", [chatgpt(f"c{n}", TREE, "a2") for n in range(300)])
+    script = (
+        "import os, sys; from pathlib import Path\n"
+        "from lcm_mcp.transcript.importers import FORMATS\n"
+        "path = Path(sys.argv[1]); events = FORMATS['chatgpt'].read(path, None)\n"
+        "first = next(events); os.truncate(path, 10)\n"
+        "print(1 + sum(type(event) is type(first) for event in events))\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=60)
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "300\n", "")
+    assert path.stat().st_size == 10
+
+
+def test_what_a_damaged_file_is_refused_with_says_what_to_do(tmp_path: Path) -> None:
+    path = tmp_path / "rollout.jsonl.zst"
+    path.write_bytes(zstd.compress(b'{"type": "session_meta"}\n')[:-3])
+    with pytest.raises(ImportRefused, match=r"damaged: .*\)\. Get it whole\.$"):
+        detect(path)
+    path.write_bytes(b'[{"role": "user", "content": "a"}, {"role": "us')
+    (_, problem) = tally("x", "messages", FORMATS["messages"].read(path, None)).bad[0]
+    assert "string starting at character" in problem
 
 
 def test_the_command_takes_an_unpacked_export_by_its_folder(

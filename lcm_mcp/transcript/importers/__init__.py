@@ -255,7 +255,8 @@ def _named(value: Block) -> str:
 
 def _unreadable(path: Path, error: OSError) -> ImportRefused:
     reason = error.strerror or str(error) or type(error).__name__
-    return _refused(path, f"it cannot be read ({reason})", "Check the path and its permissions")
+    remedy = "Get it whole" if error.errno is None else "Check the path and its permissions"
+    return _refused(path, f"it cannot be read ({reason})", remedy)
 
 
 def _refused(path: Path, problem: str, remedy: str) -> ImportRefused:

@@ -2,8 +2,8 @@
 
 A document is cut into the members and elements of its outer containers by their brackets and strings alone;
 only a piece that is asked for is parsed, by the reader of JSON lines, with all its leniency. The bytes are
-mapped, those of a zip archive by way of a temporary file. A document that breaks off gives what stands
-before. No format is known here.
+mapped by way of a temporary file: who maps a file that its owner cuts short meanwhile is killed. A document
+that breaks off gives what stands before. No format is known here.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ ELEMENTS = ""
 MAX_UNPACKED_BYTES = 8 * 1024**3
 _SAMPLED_BYTES = 64 * 1024
 _MEMBER = re.compile(r"(?:.*/)?conversations(?:[-_]\d+)?\.json", re.IGNORECASE)
+_BEFORE = b" \t\n\r\f\v\0"
 _BLANK = re.compile(rb"[\s\x00]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^\s,\[\]{}:\"]++")
@@ -111,16 +112,17 @@ def documents(path: Path) -> Iterator[Document]:
     Each is to be done with before the next is asked for. Raises OSError.
     """
     with path.open("rb") as file:
-        if file.read(len(ZIP)) != ZIP:
-            yield from _mapped(file)
+        head = file.read(_SAMPLED_BYTES)
+        if not head.startswith(ZIP):
+            if head.removeprefix(_BOM).lstrip(_BEFORE)[:1] in (b"[", b"{"):
+                file.seek(0)
+                yield from _mapped(file)
             return
     try:
         with zipfile.ZipFile(path) as archive:
             for name in members_of(archive):
-                with TemporaryFile() as unpacked, archive.open(name) as packed:
-                    shutil.copyfileobj(packed, unpacked, 1024 * 1024)
-                    unpacked.flush()
-                    yield from _mapped(unpacked)
+                with archive.open(name) as packed:
+                    yield from _mapped(packed)
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError) as error:
         raise OSError(f"the archive cannot be unpacked: {error}") from error
 
@@ -159,13 +161,15 @@ def is_complete(path: Path) -> bool:
 
 
 def _mapped(file: IO[bytes]) -> Iterator[Document]:
-    file.seek(0, 2)
-    if file.tell() == 0:
-        return
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        begin = _after_blank(data, len(_BOM) if data[: len(_BOM)] == _BOM else 0)
-        if data[begin : begin + 1] in (b"[", b"{"):
-            yield Document(data, begin)
+    with TemporaryFile() as copy:
+        shutil.copyfileobj(file, copy, 1024 * 1024)
+        copy.flush()
+        if copy.tell() == 0:
+            return
+        with mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            begin = _after_blank(data, len(_BOM) if data[: len(_BOM)] == _BOM else 0)
+            if data[begin : begin + 1] in (b"[", b"{"):
+                yield Document(data, begin)
 
 
 def _after_blank(data: mmap.mmap, position: int) -> int:

@@ -248,7 +248,7 @@ def _problem(error: ValueError | RecursionError) -> str:
         case RecursionError():
             return f"nested more than {MAX_DEPTH} deep"
         case json.JSONDecodeError():
-            return f"not JSON: {error.msg} at character {error.pos + 1}"
+            return f"not JSON: {error.msg.removesuffix(' at')} at character {error.pos + 1}"
         case _:  # Python's limit on the digits of an integer
             return "a number has too many digits to be read"
 
