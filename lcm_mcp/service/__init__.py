@@ -24,6 +24,7 @@ from lcm_mcp.service import (
     discovering,
     doctoring,
     expanding,
+    folders,
     following,
     forgetting,
     forking,
@@ -286,7 +287,7 @@ class Service:
 
     async def follow_folder(self, path: Path, format: str, session: str | None, fold: bool) -> None:
         """Follow the transcripts that appear in a folder, imported as its files were."""
-        await following.follow_folder(self.work, path, Wish(format, session or "", fold))
+        await folders.follow_folder(self.work, path, Wish(format, session or "", fold))
 
     async def follow_file(self, path: Path, fold: bool) -> None:
         """Follow a file, whatever is in it."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -25,6 +25,7 @@ import apsw
 from lcm_mcp.errors import ImportRefused, MalformedAddress, StoreClosed, StoreError, UnknownSession
 from lcm_mcp.ids import SessionId, parse_address
 from lcm_mcp.service import rereading
+from lcm_mcp.service.folders import Seen, looked_into, new_files
 from lcm_mcp.service.importing import register
 from lcm_mcp.service.intake import Intake, Moved, facts_at, masking_of, read_on, source_of, store_batch
 from lcm_mcp.service.memory import fold_beside
@@ -35,7 +36,6 @@ from lcm_mcp.transcript.batches import NO_LIMIT, SHORTLY, whole_file
 from lcm_mcp.transcript.followed import MORE_TO_READ, UNKNOWN_FORMAT, UNREAD, Folder, Followed, Glance, Wish
 from lcm_mcp.transcript.importers import detect
 from lcm_mcp.transcript.importers.databases import patience_ms
-from lcm_mcp.transcript.importers.places import is_transcript
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -177,7 +177,7 @@ async def keep_up(work: Workplace, path: Path) -> SessionId | None:
 
 async def _catch_up(work: Workplace, now: _Round, session: str | None, project: str | None) -> None:
     changed, behind, seen = await work.store.read(_look, work, session, project)
-    if seen and (found := await _new_files(work, seen)):
+    if seen and (found := await new_files(work, seen)):
         new, more_behind = await anyio.to_thread.run_sync(_changed, found, time.monotonic() + LOOKING_S)
         changed, behind = [*changed, *new], [*behind, *more_behind]
     now.behind = {file.id for file in (*changed, *behind)}
@@ -189,14 +189,14 @@ async def _catch_up(work: Workplace, now: _Round, session: str | None, project: 
 
 def _look(
     db: apsw.Connection, work: Workplace, session: str | None, project: str | None
-) -> tuple[list[Glance], list[Glance], _Seen | None]:
+) -> tuple[list[Glance], list[Glance], Seen | None]:
     """The files in scope that have changed and those behind, see _changed, and what is new in folders.
 
     In one go: a read mostly finds nothing new, and should have cost nothing then.
     """
     files, folders = _in_scope(db, work, session, project)
     changed, behind = _changed(files, time.monotonic() + LOOKING_S)
-    seen = _looked_into(folders, time.monotonic() + LOOKING_S)
+    seen = looked_into(folders, time.monotonic() + LOOKING_S)
     return changed, behind, seen if seen.files or seen.folders else None
 
 
@@ -339,70 +339,3 @@ async def follow_file(work: Workplace, path: Path, fold: bool) -> None:
     place = Path(os.path.abspath(path))
     if followed.can_be_written(place) and not await work.store.read(followed.of_path, place):
         await register(work, place, Wish(UNKNOWN_FORMAT, "", fold))
-
-
-async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
-    """Follow what appears in a folder or below it."""
-    await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
-
-
-async def _new_files(work: Workplace, seen: _Seen) -> list[Glance]:
-    """Files that appeared in followed folders, now followed themselves."""
-    files = await work.store.read(_unknown, seen.files) if seen.files else []
-    if not files and not seen.folders:
-        return []
-    return await work.store.write(_follow_found, files, seen.folders)
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What looking into folders found: those whose time is to be noted, and the files in them."""
-
-    folders: list[Folder] = field(default_factory=list[Folder])
-    files: list[tuple[Path, Wish]] = field(default_factory=list[tuple[Path, Wish]])
-
-
-def _looked_into(folders: Sequence[Folder], deadline: float) -> _Seen:
-    """Look into each folder whose time has changed, and into new ones below; the rest is for next time."""
-    seen = _Seen()
-    known = {(folder.path, folder.wish.session): folder.mtime for folder in folders}
-    waiting = list(folders)
-    while waiting and time.monotonic() < deadline:
-        folder = waiting.pop()
-        try:
-            changed_at = os.stat(folder.path).st_mtime_ns
-            entries = list(os.scandir(folder.path)) if changed_at != folder.mtime else None
-        except OSError:
-            continue
-        if entries is None:
-            continue
-        # A folder that changed just now may change again without another time: look once more.
-        noted = changed_at if time.time_ns() - changed_at > 1_000_000_000 else 0
-        if known.get((folder.path, folder.wish.session)) != noted:
-            seen.folders.append(replace(folder, mtime=noted))
-        below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-        waiting += [
-            Folder(each, folder.wish, 0) for each in below if (each, folder.wish.session) not in known
-        ]
-        seen.files += [(path, folder.wish) for path in _transcripts(entries)]
-    return seen
-
-
-def _transcripts(entries: Iterable[os.DirEntry[str]]) -> list[Path]:
-    return [Path(entry.path) for entry in entries if is_transcript(entry.name) and entry.is_file()]
-
-
-def _unknown(db: apsw.Connection, files: Sequence[tuple[Path, Wish]]) -> list[tuple[Path, Wish]]:
-    return [
-        (path, wish)
-        for path, wish in files
-        if followed.can_be_written(path) and followed.find(db, path, wish.session) is None
-    ]
-
-
-def _follow_found(
-    db: apsw.Connection, files: Sequence[tuple[Path, Wish]], folders: Sequence[Folder]
-) -> list[Glance]:
-    followed.follow_folders(db, folders)
-    found = [followed.follow(db, path, wish) for path, wish in _unknown(db, files)]
-    return [Glance(file.id, str(file.path), 0, *astuple(file.facts)) for file in found]
