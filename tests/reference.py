@@ -81,8 +81,8 @@ def _fields(schema: Mapping[str, Any]) -> str:
 def _inner(schema: Mapping[str, Any]) -> str:
     """The fields of the objects that a field holds."""
     held = (schema, *schema.get("anyOf", ()), schema.get("items", {}))
-    found = next((each for each in held if "properties" in each), None)
-    return "" if found is None else f" ({', '.join(found['properties'])})"
+    found = next((each["required"] for each in held if "required" in each), ())
+    return f" ({', '.join(found)})" if found else ""
 
 
 def _kind(schema: Mapping[str, Any]) -> str:

@@ -3,7 +3,9 @@
 Pydantic's own derivation does not end on the recursive type of arbitrary JSON, so the few shapes
 that answers are built from are read here: dataclasses, tuples, literals, optional values, scalars,
 JSON. Every field is required, since every answer names all of them; a shape not known is an error
-when the server starts, not a schema that promises nothing.
+when the server starts, not a schema that promises nothing. What a list holds many of, such as hits, has its
+fields named, and their types in words: some clients check an answer in Python, field by field, and would take
+longer for that than the call takes.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 import types
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 _SCALARS: dict[object, str] = {
     str: "string",
@@ -45,6 +47,32 @@ def _schema(hint: Any) -> Schema:
     return _composed(hint)
 
 
+def _item(hint: Any) -> Schema:
+    """An item of a list; an object by the names of its fields, and what they hold in words."""
+    if not is_dataclass(hint):
+        return _schema(hint)
+    whole = answer_schema(cast("type", hint))
+    told = "; ".join(f"{name}: {_words(field)}" for name, field in whole["properties"].items())
+    return {"type": "object", "description": told, "required": whole["required"]}
+
+
+def _words(schema: Schema) -> str:
+    """A schema in words, such as `string or null`, `row | summary` or `string[]`."""
+    match schema:
+        case {"enum": values}:
+            return " | ".join(map(str, values))
+        case {"anyOf": parts}:
+            return " or ".join(map(_words, parts))
+        case {"type": "array", "items": {**held}}:
+            return f"{_words(held)}[]"
+        case {"description": told}:
+            return f"{{{told}}}"
+        case {"properties": {**held}}:
+            return f"{{{'; '.join(f'{name}: {_words(field)}' for name, field in held.items())}}}"
+        case _:
+            return str(schema.get("type", "any JSON"))
+
+
 def _composed(hint: Any) -> Schema:
     origin, parts = get_origin(hint), get_args(hint)
     if origin is Literal:
@@ -57,7 +85,7 @@ def _composed(hint: Any) -> Schema:
     if origin is dict:
         return {"type": "object"}
     if origin is tuple and parts[1:] == (...,):
-        return {"type": "array", "items": _schema(parts[0])}
+        return {"type": "array", "items": _item(parts[0])}
     if origin is tuple and len(set(parts)) == 1:
         return {"type": "array", "items": _schema(parts[0]), "minItems": len(parts), "maxItems": len(parts)}
     raise TypeError(f"an answer holds {hint!r}, which has no schema here")
