@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 SNIPPET_CHARACTERS = 240
 MATCH_CHARACTERS = 160
 """A longer match is shown from its start; the rest is cut off."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """A match in a text: characters start to end, half-open."""
 
     start: int
@@ -69,7 +68,7 @@ class Needles:
             if start < 0:
                 return None
             place = Place(start, start + len(needle))
-            if best is None or (place.start, place.end) < (best.start, best.end):
+            if best is None or place < best:
                 best = place
         return best
 

@@ -11,7 +11,7 @@ import heapq
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import apsw
 
@@ -45,8 +45,7 @@ class Wanted:
     newest_first: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A hit: a row has seq and role, a summary has node; text is where the match stands.
 
     Where several sessions hold the text, one that has it on its active path is shown, the first made first;
@@ -118,7 +117,7 @@ def scan(
 def _one_of(one: Found, other: Found) -> Found:
     """Two holders of one text as one hit; `other` stands behind."""
     shown = min(one, other, key=lambda hit: (hit.removed, hit.session))
-    return replace(shown, position=other.position)
+    return shown._replace(position=other.position)
 
 
 def _match(candidate: Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]) -> Found | None:

@@ -65,11 +65,15 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class Scope:
-    """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries."""
+    """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries.
+
+    held is how many rows and nodes the sessions have, where that is known.
+    """
 
     sessions: Mapping[SessionId, Seq]
     rows: Sequence[Segment] | None = None
     nodes: frozenset[NodeId] | None = None
+    held: tuple[int, int] | None = None
 
     @cached_property
     def listed(self) -> str:
@@ -85,8 +89,10 @@ class Span:
     high: int = _BEYOND
     newest_first: bool = True
 
-    def beyond(self, anchor: int) -> Span:
-        """What is left of it behind an anchor."""
+    def beyond(self, anchor: int | None) -> Span:
+        """What is left of it behind an anchor, where there is one."""
+        if anchor is None:
+            return self
         if self.newest_first:
             return Span(self.low, min(self.high, anchor - 1), True)
         return Span(max(self.low, anchor + 1), self.high, False)
@@ -162,12 +168,12 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: i
     unknown = Span(max(span.low, sought.upto + 1), min(span.high, sought.newest), span.newest_first)
     if span.newest_first:
         yield from stream.read_texts(unknown)
-    rest = known
+    anchor: int | None = None
     if sought.few is None and not sought.seldom(HEAD_ROWS):
         for candidate in stream.head(known):
-            rest = known.beyond(candidate.position.anchor)
+            anchor = candidate.position.anchor
             yield candidate
-    yield from stream.look_up(sought.clue, rest)
+    yield from stream.look_up(sought.clue, known.beyond(anchor))
     if not span.newest_first:
         yield from stream.read_texts(unknown)
 
@@ -268,12 +274,12 @@ def summaries(
     if stream.count <= SMALL_NODES or not any(sought.required):
         yield from stream.read(span)
         return
-    rest = span
+    anchor: int | None = None
     if sought.few is None and not sought.seldom(HEAD_ROWS):
         for candidate in _first(stream.read(span), HEAD_SUMMARIES):
-            rest = span.beyond(candidate.position.anchor)
+            anchor = candidate.position.anchor
             yield candidate
-    yield from stream.look_up(sought, rest)
+    yield from stream.look_up(sought, span.beyond(anchor))
 
 
 class _Summaries:
@@ -361,7 +367,7 @@ def size_of(db: apsw.Connection, scope: Scope) -> int:
 
 def sizes_of(db: apsw.Connection, scope: Scope) -> tuple[int, int]:
     """How many rows and nodes a scope has."""
-    rows, nodes = next(db.execute(_SIZES, (scope.listed,)))
+    rows, nodes = scope.held or next(db.execute(_SIZES, (scope.listed,)))
     if scope.rows is not None:
         rows = sum(part.high - part.low + 1 for part in scope.rows)
     return rows, nodes if scope.nodes is None else len(scope.nodes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import apsw
 
@@ -38,6 +39,7 @@ from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
 
+_ASKED = attrgetter(*(name for name in GrepQuery.__dataclass_fields__ if name not in ("limit", "cursor")))
 MAX_PATTERN_CHARACTERS = 500
 SCAN_S = 5.0
 NEAR_HITS = 3
@@ -91,8 +93,7 @@ def check_length(name: str, text: str) -> None:
 
 def same_query(query: GrepQuery) -> tuple[object, ...]:
     """What makes two queries one search: all but how much of it is wanted at a time."""
-    plain = replace(query, limit=0, cursor=None)
-    return tuple(getattr(plain, name) for name in GrepQuery.__dataclass_fields__)
+    return *_ASKED(query), 0, None
 
 
 def _next(asked: Sequence[object], scanned: Scanned, count: int) -> str:
@@ -153,10 +154,15 @@ def _many_sessions(
     db: apsw.Connection, work: Workplace, name: str, found: Sequence[Session], remark: str
 ) -> Place:
     where = f"{name} (sessions: {len(found)}{remark})"
-    scope = Scope({session.id: session.leaf for session in found})
+    scope = Scope({session.id: session.leaf for session in found}, held=_held(found))
     # An address may be short only where a read without a session means the very one that was searched.
     full = len(found) > 1 or default_session(db, work) != found[0].id
     return Place(name, where, found, scope, full)
+
+
+def _held(found: Sequence[Session]) -> tuple[int, int]:
+    """How many rows and nodes they have."""
+    return sum(session.next_seq - 1 for session in found), sum(session.next_node - 1 for session in found)
 
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> Place:
