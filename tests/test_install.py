@@ -15,9 +15,11 @@ import pytest
 from client_files import FILES
 from commands import Cli
 
-from lcm_mcp.clients import CLIENTS, entry_for, jsonc, place
+from lcm_mcp.clients import CLIENTS, CONVERSATIONS, entry_for, jsonc, place
 from lcm_mcp.clients.installing import BEFORE
 from lcm_mcp.clients.places import System
+from lcm_mcp.service import hooking
+from lcm_mcp.transcript.importers import FORMATS, places
 
 NAMES = list(CLIENTS)
 
@@ -265,6 +267,40 @@ def test_the_page_on_clients_lists_them_as_they_are() -> None:
     page = (Path(__file__).parent.parent / "docs" / "clients.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `([\w-]+)` \|.*\| `\[?(\w+)\]?` \| `(\w+)` \|$", page, re.MULTILINE)
     assert rows == [(client.name, client.key, client.toolset) for client in CLIENTS.values()]
+
+
+def test_how_conversations_come_in_is_what_the_importers_and_discovery_do() -> None:
+    searched = {client.name for client in places.CLIENTS}
+    for each in CONVERSATIONS.values():
+        followed = each.format is not None and FORMATS[each.format].follow is not None
+        match each.way:
+            case "live":
+                assert followed, each
+                assert each.format in searched
+            case "by import":
+                assert not followed, each
+                assert each.format in searched
+            case "by export only":
+                assert each.format in FORMATS.keys() - searched, each
+            case "by append only":
+                assert each.format is None, each
+        assert ("hooks" in each.how) == (each.program in hooking.CLIENTS), each
+    assert CLIENTS.keys() <= CONVERSATIONS.keys()
+    ours = {"neutral", "messages"}  # of no program
+    assert {each.format for each in CONVERSATIONS.values()} == {*FORMATS.keys() - ours, None}
+
+
+def test_the_readme_and_the_page_on_clients_say_how_conversations_come_in() -> None:
+    root = Path(__file__).parent.parent
+    page = (root / "docs" / "clients.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| ([a-z ]+) \| ([^|]+) \|$", page, re.MULTILINE)
+    assert rows == [(each.program, each.way, each.how) for each in CONVERSATIONS.values()]
+    by_way: dict[str, list[str]] = {}
+    for each in CONVERSATIONS.values():
+        by_way.setdefault(each.way, []).append(each.title)
+    said = "; ".join(f"{way} ({', '.join(titles)})" for way, titles in by_way.items())
+    readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    assert f"Conversations come in {said}." in readme
 
 
 @pytest.mark.usefixtures("home")

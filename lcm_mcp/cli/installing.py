@@ -47,17 +47,6 @@ def install_command(call: Call, name: str, shown: bool, undo: bool, as_json: boo
         print_json({"client": name, **done})
 
 
-_CONVERSATIONS = {
-    "claude-desktop": "its export only: lcm-mcp import conversations.json",
-    "claude-code": "live, by the hooks; earlier ones: import --discover",
-    "cursor": "import --discover, and from then on before each read",
-    "vscode": "what its agent appends; no file of it is read",
-    "codex": "import --discover, and from then on before each read",
-    "zed": "what its agent appends; no file of it is read",
-}
-"""How those of each client get into the store."""
-
-
 def _show(client: Client, entry: Entry, as_json: bool) -> dict[str, object]:
     file, hooks = clients.place(client).file, clients.hooks_place(client)
     if not as_json:
@@ -79,7 +68,8 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
         tools = started(entry)
     _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
-    _say(told, f"How conversations come in: {_CONVERSATIONS[client.name]}.")
+    way = clients.CONVERSATIONS[client.name]
+    _say(told, f"Its conversations come in {way.way}: {way.how}.")
     return {"entry": done, "hooks": hooks, "tools": tools}
 
 

@@ -6,6 +6,7 @@ included. A file that cannot be changed that way is not changed. Nothing here st
 
 from __future__ import annotations
 
+from lcm_mcp.clients.conversations import CONVERSATIONS, Conversations
 from lcm_mcp.clients.hooks import install_hooks, undo_hooks
 from lcm_mcp.clients.installing import Installed, entry_in, install, printed, undo
 from lcm_mcp.clients.places import (
@@ -21,7 +22,9 @@ from lcm_mcp.clients.places import (
 
 __all__ = [
     "CLIENTS",
+    "CONVERSATIONS",
     "Client",
+    "Conversations",
     "Entry",
     "Installed",
     "Place",
