@@ -212,6 +212,27 @@ def test_a_file_for_a_folder_is_refused(tmp_path: Path) -> None:
         Store.open(tmp_path / "file" / "lcm.sqlite")
 
 
+def test_what_is_no_ordinary_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(StoreUnavailable, match=r"it is no ordinary file\. Name another file with --db"):
+            Store.open(path)
+
+
+async def test_a_link_is_followed_to_where_a_store_is_or_is_to_be(tmp_path: Path, store_path: Path) -> None:
+    link, round_about = tmp_path / "link", tmp_path / "round"
+    link.symlink_to(store_path)
+    for _ in range(2):
+        async with opened(link) as store:
+            await store.write(put, NEEDLE)
+    async with opened(store_path) as store:
+        assert await store.read(bodies) == [NEEDLE, NEEDLE]
+    assert link.is_symlink()
+    round_about.symlink_to(round_about)
+    with pytest.raises(StoreUnavailable, match="--db"):
+        Store.open(round_about)
+
+
 async def test_an_empty_file_becomes_a_store(store_path: Path) -> None:
     store_path.touch()
     async with opened(store_path) as store:

@@ -89,7 +89,7 @@ def repair(path: Path) -> str:
 
 def _checksums(work: Workplace) -> Check:
     # Without checksums the store works, so this is told but is no fault.
-    said = "verified on every page" if work.store.checksummed else "this build of SQLite has none"
+    said = "every page has its own" if work.store.checksummed else "this build of SQLite has none"
     return Check("checksums", True, said)
 
 

@@ -143,11 +143,14 @@ def _ensure(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists() or (path.is_file() and path.stat().st_size == 0):
-            _make(path)
+            _make(Path(os.path.realpath(path)))  # a link may lead to where nothing is yet
     except OSError as error:
         raise StoreUnavailable(str(path), error.strerror or str(error), OTHER_FILE) from error
     if path.is_dir():
         raise StoreUnavailable(str(path), "it is a folder", OTHER_FILE)
+    if not path.is_file():
+        what = "it is no ordinary file" if path.exists() else "it is a link that leads nowhere"
+        raise StoreUnavailable(str(path), what, OTHER_FILE)
     if not os.access(path, os.R_OK | os.W_OK):
         raise StoreUnavailable(str(path), "no permission to read and write it", OTHER_FILE)
 
