@@ -103,10 +103,11 @@ class SettingsError(LcmError):
 
 
 class ImportRefused(LcmError):
-    """A file cannot be imported as what it was said or found to be."""
+    """A file cannot be imported as what it was said or found to be; why is what it is made of."""
 
     def __init__(self, path: str, problem: str, remedy: str) -> None:
         super().__init__(f"{path}: {problem}. {remedy}")
+        self.why = path, problem, remedy
 
 
 class InstallRefused(LcmError):

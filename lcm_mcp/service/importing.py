@@ -22,8 +22,8 @@ from lcm_mcp.service.intake import Fed, Intake, look, masking_of, store_batch
 from lcm_mcp.service.memory import fold_memory
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.service.writing import checked_key
-from lcm_mcp.transcript import followed
-from lcm_mcp.transcript.batches import Source, whole_file
+from lcm_mcp.transcript import apart, followed
+from lcm_mcp.transcript.batches import Source
 from lcm_mcp.transcript.followed import Followed, Wish
 from lcm_mcp.transcript.importers import FORMATS, ImportReport, can_follow, check_file, detect
 
@@ -52,7 +52,7 @@ async def import_file(
         before = await work.store.read(_feeding, place, wish)
         record = await _from_the_start(work, place, wish, live)
     source = Source(path, name, key, live and record is not None)
-    batches = await anyio.to_thread.run_sync(whole_file, source, masking_of(work))
+    batches = await anyio.to_thread.run_sync(apart.open_file, source, masking_of(work))
     intake = Intake(batches, source, record, alone=True, large_chars=work.settings.large_file_chars)
     with closing(batches):
         while (batch := await anyio.to_thread.run_sync(batches.next_batch)) is not None:

@@ -97,7 +97,7 @@ def facts_of(status: os.stat_result) -> Facts:
 
 @dataclass(slots=True)
 class Reading:
-    """A file being read, and what it told so far. marked: it is told where lines end."""
+    """A file being read, and what it told so far. marked: it is told where lines end. deflated: see seal."""
 
     tally: Tally
     file: BinaryIO
@@ -109,6 +109,7 @@ class Reading:
     marked: bool = True
     most: Most = SHORTLY
     masking: Masking | None = None
+    deflated: bool = True
     mark: Mark | None = None
     trouble: str | None = None
     found: set[str] = field(default_factory=set[str])
@@ -149,7 +150,8 @@ class Reading:
         return self._last_batch(items)
 
     def _sealed(self, draft: Draft) -> Sealed:
-        return seal(draft if self.masking is None else self.masking.draft(draft))
+        masked = draft if self.masking is None else self.masking.draft(draft)
+        return seal(masked, deflated=self.deflated)
 
     def _heed(self, event: Event, items: list[Item]) -> None:
         match event:

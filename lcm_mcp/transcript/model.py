@@ -132,8 +132,8 @@ class Sealed:
     role: Role
     text: str
     payload: bytes | None
-    images: tuple[Image, ...]
     size: Size
+    images: tuple[Image, ...]
     digest: bytes
     calls: tuple[str, ...]
     results: tuple[str, ...]

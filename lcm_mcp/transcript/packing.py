@@ -56,12 +56,15 @@ def decode(data: bytes) -> Json:
 
 
 def pack(blocks: list[Json], encoded: bytes, text: str) -> bytes:
-    """Blocks, and the bytes that encode made of them, as a payload: strings of `text` are places in it."""
+    """Blocks, and the bytes that encode made of them, as a payload: strings of `text` are places in it.
+
+    Not deflated yet: see shortest.
+    """
     if b'"\\u0000"' in encoded:
-        return shortest(_WHOLE + encoded)
+        return _WHOLE + encoded
     if len(text) >= SLICE_CHARACTERS:
         encoded = encode(_Slicer(text).sliced(blocks))
-    return shortest(_SLICED + encoded)
+    return _SLICED + encoded
 
 
 def shortest(payload: bytes) -> bytes:

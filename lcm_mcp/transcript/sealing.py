@@ -29,7 +29,7 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
-from lcm_mcp.transcript.packing import encode, pack, unpack
+from lcm_mcp.transcript.packing import encode, pack, shortest, unpack
 
 _RESULT = {False: "[result]", True: "[failed result]"}
 
@@ -52,16 +52,18 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
     return content_digest(role, blocks)
 
 
-def seal(draft: Draft) -> Sealed:
-    """Make a draft ready to be stored; pure, and linear in its size."""
+def seal(draft: Draft, *, deflated: bool = True) -> Sealed:
+    """Make a draft ready to be stored; pure, and linear in its size. deflated: so is its payload, where that
+    pays; else somebody else will do it."""
     parts = draft.parts
     text, size = derive_text(parts), weigh(parts)
     blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in parts]
     encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
+    payload = None if _is_complete(parts, text) else pack(blocks, encoded, text)
     return Sealed(
         role=draft.role,
         text=text,
-        payload=None if _is_complete(parts, text) else pack(blocks, encoded, text),
+        payload=shortest(payload) if deflated and payload is not None else payload,
         images=tuple(_images(parts)),
         size=size,
         digest=_digest(draft.role, encoded),
