@@ -8,6 +8,7 @@ stored stays, and the next import goes on. Nothing else is told to it, and it op
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import subprocess
@@ -138,6 +139,7 @@ def _started(source: Source, masking: Masking | None) -> _Apart | None:
 
 def serve() -> None:
     """Be that process, until the file has ended or nobody listens."""
+    gc.disable()  # of what is read nothing goes in circles, and looking for that is a tenth of the work
     with suppress(BrokenPipeError, KeyboardInterrupt):
         _serve(sys.stdin.buffer, sys.stdout.buffer)
 

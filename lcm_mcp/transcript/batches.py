@@ -50,6 +50,8 @@ SHORTLY = Most(200, 1024 * 1024)
 WHOLE = Most(1_000, 2 * 1024 * 1024)
 """Of a file that is read whole: fewer commits, each of which writes the same pages of indexes again."""
 NO_LIMIT = 2**62
+BUFFER_BYTES = 128 * 1024
+"""Read at once of a file that is read whole; its lines are often longer than what Python reads by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def whole_file(source: Source, masking: Masking | None = None) -> Reading:
     """Read all of a file, its unended last line too; masking masks the keys in it. Raises ImportRefused."""
     path, name = source.path, source.format
     try:
-        file = path.open("rb")
+        file = path.open("rb", buffering=BUFFER_BYTES)
     except OSError as error:
         raise _refused(str(path), error) from error
     if not source.marked:

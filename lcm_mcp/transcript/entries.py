@@ -58,6 +58,7 @@ _ENVELOPE_KEYS = (
 _KNOWN_KEYS = frozenset((*_OUR_KEYS, *_SIDE_KEYS, _REASONING_KEY, *_ENVELOPE_KEYS))
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND = timedelta(milliseconds=1)
 # The instants that a calendar of four-digit years can show.
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -96,10 +97,10 @@ def read_instant(value: object) -> int | None:
     """
     instant: int | float | None
     match value:
-        case bool():
-            instant = None
         case str():
             instant = _iso_instant(value.strip())
+        case bool():
+            instant = None
         case int() | float():
             instant = value
         case _:
@@ -115,7 +116,7 @@ def _iso_instant(text: str) -> int | None:
         return None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
-    return (moment - _EPOCH) // timedelta(milliseconds=1)
+    return (moment - _EPOCH) // _MILLISECOND
 
 
 def _entry(value: object) -> Block:

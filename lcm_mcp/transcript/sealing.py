@@ -200,7 +200,9 @@ def _argument_lines(path: str, value: Json) -> Iterable[str]:
         case str():
             yield readable(f"{path}: {value}" if path else value)
         case _:
-            yield readable(f"{path}: {json.dumps(value)}" if path else json.dumps(value))
+            # The two write numbers with a fraction differently.
+            written = json.dumps(value) if isinstance(value, float) else encode(value).decode()
+            yield f"{readable(path)}: {written}" if path else written
 
 
 def readable(text: str) -> str:

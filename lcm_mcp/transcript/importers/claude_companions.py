@@ -46,8 +46,9 @@ def queued_prompt(value: Block) -> Block | None:
 
 def whole_results(path: Path, parts: tuple[Part, ...]) -> tuple[Part, ...]:
     """Parts with the outputs whole of which results hold the beginning."""
-    if any(isinstance(part, ToolResult) and any(map(_is_saved, part.content)) for part in parts):
-        return tuple(_whole(path, part) for part in parts)
+    for part in parts:
+        if isinstance(part, ToolResult) and any(map(_is_saved, part.content)):
+            return tuple(_whole(path, part) for part in parts)
     return parts
 
 

@@ -48,16 +48,17 @@ class Remembering:
 
 def follow_lines(reading: LineReading, file: Readable, place: Place) -> Iterator[Event | Mark]:
     """The events of all lines from a place on, with a Mark after each."""
+    memory = reading.memory
     for found in read_lines(file, place):
         match found:
-            case LineEnd(place):
-                yield Mark(place, reading.memory)
-            case BadLine():
-                yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
             case Object():
                 if found.repaired:
                     yield Trouble(found.line, "bytes that are no UTF-8 were replaced", "repaired")
                 yield from reading.events(found)
+            case LineEnd(place):
+                yield Mark(place, memory)
+            case BadLine():
+                yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
 
 
 def text_of(value: JsonObject, key: str) -> str | None:

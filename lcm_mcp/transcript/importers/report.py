@@ -195,15 +195,15 @@ class Tally:
 
     def add(self, event: Event) -> None:
         match event:
-            case SessionFound(key=key, parent_key=parent_key, link=link):
-                self._figures["sessions"] += 1
-                if parent_key is not None and link == "child":
-                    self._children.add(key)
             case Entry():
                 self._add_entry(event)
             case Other(kind, line):
                 self._add_object(line)
                 self._other[kind] += 1
+            case SessionFound(key=key, parent_key=parent_key, link=link):
+                self._figures["sessions"] += 1
+                if parent_key is not None and link == "child":
+                    self._children.add(key)
             case Trouble():
                 self._add_trouble(event)
             case Tip() | TakenBack() | Numbered():
