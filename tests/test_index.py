@@ -42,9 +42,11 @@ def db(store_path: Path) -> Generator[apsw.Connection]:
 
 
 @contextmanager
-def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0, few: int = 0) -> Generator[None]:
-    """Where reading ends and the index begins: never for a large `small`, at once for 0, or where no more
-    than `few` texts have a trigram; and up to where SQLite sifts."""
+def sizes(
+    *, small: int, head: int, worthwhile: int, sifted: int = 0, few: int = 0, looks: int = 2
+) -> Generator[None]:
+    """Where reading ends and the index begins: for a large `small` only where one of the `looks` at trigrams
+    finds no more than `few` texts, at once for 0; and up to where SQLite sifts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(streams, "SMALL_ROWS", small)
         patch.setattr(streams, "SMALL_NODES", small)
@@ -54,6 +56,7 @@ def sizes(*, small: int, head: int, worthwhile: int, sifted: int = 0, few: int =
         patch.setattr(streams, "SIFTED_ROWS", sifted)
         patch.setattr(streams, "SIFTED_SHARE", 0.01)
         patch.setattr(index, "FEW_TEXTS", few)
+        patch.setattr(index, "LOOKS", looks)
         yield
 
 
@@ -110,6 +113,8 @@ QUERY = st.tuples(
     st.booleans(),
     st.integers(1, 8),
 )
+WAYS = ((-1, 1, 0, 0), (-1, 4, 0, 0), (-1, 1, 1000, 0), (-1, 1, 0, 2), (-1, 4, 0, 1000), (1_000_000, 1, 0, 2))
+"""Up to how many rows are read, and the other sizes."""
 
 
 def test_the_index_finds_what_reading_finds_after_any_history(db: apsw.Connection) -> None:
@@ -130,10 +135,10 @@ def test_the_index_finds_what_reading_finds_after_any_history(db: apsw.Connectio
         for mode, pattern, case, newest, limit in queries:
             wanted = Wanted(matcher(mode, pattern, case), newest_first=newest, include_removed=limit % 2 == 0)
             for scope in (whole, one, part):
-                with sizes(small=1_000_000, head=0, worthwhile=1):
+                with sizes(small=1_000_000, head=0, worthwhile=1, looks=0):
                     read = shown(every_hit(db, scope, wanted, 1000))
-                for worthwhile, sifted, few in ((1, 0, 0), (4, 0, 0), (1, 1000, 0), (1, 0, 2), (4, 0, 1000)):
-                    with sizes(small=-1, head=head, worthwhile=worthwhile, sifted=sifted, few=few):
+                for small, worthwhile, sifted, few in WAYS:
+                    with sizes(small=small, head=head, worthwhile=worthwhile, sifted=sifted, few=few):
                         assert shown(every_hit(db, scope, wanted, limit)) == read
 
     law()

@@ -203,14 +203,19 @@ class Sought:
             return self.few
         if not self._grams:
             return Clue("", max(self._pieces, key=len))
-        rarest, most = self._rarest(), 0
-        while most < len(rarest):
-            most = 2 * most or self._enough(rarest)
+        rarest = self._rarest()
+        most = self._enough(rarest)
+        while True:
             grams = " AND ".join(map(_quoted, rarest[:most]))
             first = _first_of(self._db, grams)
-            if len(first) <= FEW_TEXTS:
-                return Clue(grams, "", first)
-        return Clue(grams, "")
+            if len(first) <= FEW_TEXTS or most >= len(rarest):
+                return Clue(grams, "", first if len(first) <= FEW_TEXTS else None)
+            most *= 2
+
+    @property
+    def unknown(self) -> int:
+        """How many texts the index does not know yet."""
+        return self.newest - self.upto
 
     def seldom(self, texts: int) -> bool:
         """Whether so many texts likely hold none of it, as far as has been looked."""

@@ -24,8 +24,8 @@ from lcm_mcp.search.index import SUMMARIES, Clue, Sought
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
 
-SMALL_ROWS = 1000
-"""Fewer rows than this are read: the index would not be faster."""
+SMALL_ROWS = 250
+"""No more rows than this are read, but where a look or two at the index names few of them."""
 SMALL_NODES = 100
 HEAD_ROWS = 48
 """Read before the index is asked."""
@@ -157,11 +157,11 @@ _NodeTuple = tuple[int, int, int, int, int, int, str, int | None, str | None]
 def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int) -> Iterator[Candidate]:
     """Rows in scope, of which there are `count`; left out are those that cannot hold what is sought."""
     stream = _Rows(db, scope, span.newest_first, count)
-    if stream.count <= SMALL_ROWS or not any(sought.required):
+    if not any(sought.required) or (count <= SMALL_ROWS and not _names_few(sought, count)):
         yield from stream.read(span)
         return
     sieve = stream.sieve(sought)
-    if sieve is not None:
+    if sieve is not None and not _is_known(sought, count):
         yield from stream.read(span, sieve)
         return
     known = Span(span.low, min(span.high, sought.upto), span.newest_first)
@@ -173,7 +173,11 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: i
         for candidate in stream.head(known):
             anchor = candidate.position.anchor
             yield candidate
-    yield from stream.look_up(sought.clue, known.beyond(anchor))
+    rest = known.beyond(anchor)
+    if sieve is not None and (sought.clue is None or sought.clue.few is None):
+        yield from stream.read(rest, sieve)
+    else:
+        yield from stream.look_up(sought.clue, rest)
     if not span.newest_first:
         yield from stream.read_texts(unknown)
 
@@ -188,15 +192,10 @@ class _Rows:
         self.count = count
 
     def sieve(self, sought: Sought) -> str | None:
-        """The piece by which SQLite should sift them: a small part of a store, where the index names many."""
+        """The piece by which SQLite should sift a small part of a store, where the index names many."""
         small = self.count <= min(SIFTED_ROWS, sought.upto // SIFTED_SHARE)
         pieces = [piece for piece in sought.required if piece.isascii() and "\0" not in piece]
-        if not small or not pieces or len(self._scope.sessions) > 1:
-            return None
-        indexed = sought.newest - sought.upto < self.count // WORTHWHILE
-        if indexed and sought.clue is not None and sought.clue.few is not None:
-            return None
-        return max(pieces, key=len)
+        return max(pieces, key=len) if small and pieces and len(self._scope.sessions) == 1 else None
 
     def read(self, span: Span, sieve: str | None = None) -> Iterator[Candidate]:
         """All of them, one after the other; of one session those that a sieve of ASCII lets through."""
@@ -260,6 +259,15 @@ class _Rows:
         return parts is None or any(part.low <= seq <= part.high for part in parts)
 
 
+def _is_known(sought: Sought, count: int) -> bool:
+    """Whether the texts that the index does not know yet are few beside `count`."""
+    return sought.unknown < count // WORTHWHILE
+
+
+def _names_few(sought: Sought, count: int) -> bool:
+    return _is_known(sought, count) and sought.few is not None
+
+
 def _row(row: _RowTuple) -> Candidate:
     text, session, seq, role, results, at, body = row
     speaker = "tool" if results else role
@@ -271,7 +279,7 @@ def summaries(
 ) -> Iterator[Candidate]:
     """Summaries in scope, of which there are `count`; left out are those that cannot hold what is sought."""
     stream = _Summaries(db, scope, span.newest_first, count)
-    if stream.count <= SMALL_NODES or not any(sought.required):
+    if not any(sought.required) or (count <= SMALL_NODES and not _names_few(sought, count)):
         yield from stream.read(span)
         return
     anchor: int | None = None
