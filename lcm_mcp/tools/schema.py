@@ -62,7 +62,7 @@ def _words(schema: Schema) -> str:
         case {"enum": values}:
             return " | ".join(map(str, values))
         case {"anyOf": parts}:
-            return " or ".join(map(_words, parts))
+            return " or ".join(map(_words, reversed(parts)))
         case {"type": "array", "items": {**held}}:
             return f"{_words(held)}[]"
         case {"description": told}:
@@ -80,8 +80,11 @@ def _composed(hint: Any) -> Schema:
     if origin in (Union, types.UnionType):
         if any(get_origin(part) is list for part in parts):
             return {}  # only the type of arbitrary JSON holds lists
-        # Not a list of types: clients that map schemas onto a dialect with one type each drop those.
-        return {"anyOf": [_schema(part) for part in parts]}
+        # Not a list of types: clients that map schemas onto a dialect with one type each drop those. Null
+        # first, as most of what may be null is, and who checks an answer tries one after the other.
+        return {
+            "anyOf": [_schema(part) for part in sorted(parts, key=lambda part: part is not types.NoneType)]
+        }
     if origin is dict:
         return {"type": "object"}
     if origin is tuple and parts[1:] == (...,):
