@@ -152,6 +152,8 @@ def fault_in_list(where: Sequence[str | int], kind: str, message: str) -> str:
         return f"{place} is no setting of a summarizer; a key stands in the variable that keyVariable names"
     if kind == "string_pattern_mismatch" and place.endswith(".keyVariable"):
         return f"{place} should be the name of an environment variable in capitals, not a key"
-    if kind == "union_tag_invalid":
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
         return f"{place}.kind should be anthropic, openai, command or extractive"
+    if kind == "tuple_type":
+        return f"{place}: it should be a JSON list"
     return f"{place}: {message[:1].lower()}{message[1:]}"

@@ -247,6 +247,9 @@ def _bare(name: str) -> str:
 _BY_VARIABLE = {_bare(variable(key)): key for key in KEYS}
 
 
+_OTHER_FILE = f"Mend it, or name another file with {FILE_VARIABLE}."
+
+
 def load_settings(
     overrides: Mapping[str, object] | None = None, environment: Mapping[str, str] | None = None
 ) -> Settings:
@@ -285,14 +288,16 @@ def _from_file(variables: Mapping[str, str]) -> dict[str, object]:
         written: object = orjson.loads(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
     except FileNotFoundError:
         if named:
-            raise SettingsError(f"{FILE_VARIABLE} names {path}, which does not exist.") from None
+            raise SettingsError(
+                f"{FILE_VARIABLE} names {path}, which does not exist. Name another, or unset it."
+            ) from None
         return {}
     except OSError as error:
-        raise SettingsError(f"{path} cannot be read: {error.strerror}.") from None
+        raise SettingsError(f"{path} cannot be read: {error.strerror}. {_OTHER_FILE}") from None
     except orjson.JSONDecodeError as error:
-        raise SettingsError(f"{path} is not JSON: {error}.") from None
+        raise SettingsError(f"{path} is not JSON: {error}. {_OTHER_FILE}") from None
     if not isinstance(written, dict):
-        raise SettingsError(f"{path} must hold one JSON object, such as {{}}.")
+        raise SettingsError(f"{path} must hold one JSON object, such as {{}}. {_OTHER_FILE}")
     values = _flat(cast("dict[str, object]", written))
     _refuse_unknown(values, KEYS, str(path))
     return values

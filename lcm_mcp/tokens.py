@@ -18,6 +18,8 @@ INPUT_TOKENS = 12
 PREAMBLE_TOKENS = 16
 TOOL_TOKENS = 20
 UNKNOWN_SIDE_PIXELS = 1024
+MOST_TOKENS = 100_000_000
+"""The largest window, preamble or count that a caller may name."""
 METHOD = "utf8 bytes / 4 + 12 per input + images by size"
 
 

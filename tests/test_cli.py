@@ -107,6 +107,7 @@ def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch
         (["stats", "--session", "nobody"], "nobody"),
         (["strategy", "lcm", "--session", "nobody"], "nobody"),
         (["compact", "--session", "nobody"], "nobody"),
+        (["backup", ""], "it names no file. Name another"),
     ],
 )
 def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words: str) -> None:
@@ -126,6 +127,8 @@ def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words:
         ["strategy", "rollling"],
         ["compact", "none"],
         ["stats", "--all", "--session", "a"],
+        ["context", "--window", "1" + "0" * 32, "--compact", "force"],
+        ["context", "--preamble", "1" + "0" * 32],
     ],
 )
 def test_wrong_usage_is_exit_2(cli: Cli, arguments: list[str]) -> None:
@@ -134,6 +137,22 @@ def test_wrong_usage_is_exit_2(cli: Cli, arguments: list[str]) -> None:
     assert "See lcm-mcp" in said
     assert said.endswith(" --help.\n")
     assert not cli.db.exists()
+
+
+def test_a_list_in_which_nothing_matches_says_so(cli: Cli, tmp_path: Path) -> None:
+    cli.done(
+        "import", neutral_file(tmp_path / "talk.jsonl", *("about the harbour. " * 80 for _ in range(40)))
+    )
+    for arguments in (["sessions", "nowhere"], ["sessions", "--project", ""], ["list", "--depth", "8"]):
+        assert f"matches. lcm-mcp {arguments[0]} alone lists them all." in cli.done(*arguments)
+
+
+def test_a_terminal_that_says_it_is_wider_than_any_is_not_believed(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.done("import", _TINY)
+    monkeypatch.setenv("COLUMNS", "99999999")
+    assert max(map(len, cli.done("context", "--window", "8000").splitlines())) <= 1000
 
 
 def test_a_misspelt_setting_stops_every_command(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

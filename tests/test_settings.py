@@ -276,7 +276,9 @@ def test_two_spellings_of_one_variable_are_refused() -> None:
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '"lcm"', '{"lcm": 3}', '{"db": [1]}'])
 def test_a_file_that_is_not_settings_is_refused_with_its_fault(tmp_path: Path, content: str) -> None:
-    assert refused({}, write(tmp_path, content))
+    said = refused({}, write(tmp_path, content))
+    is_object = content.endswith("}")
+    assert said.endswith("Mend it, or name another file with LCM_SETTINGS.") == (not is_object)
 
 
 def test_a_named_file_must_exist_but_the_default_one_need_not(tmp_path: Path) -> None:

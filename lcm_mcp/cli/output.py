@@ -24,7 +24,8 @@ T = TypeVar("T")
 ROLE_STYLES = {"user": "green", "assistant": "cyan", "tool": "magenta", "system": "yellow"}
 
 
-NARROWEST = 40
+NARROWEST, WIDEST = 40, 1000
+"""In columns; some launchers say 0, or anything."""
 
 
 class ReaderGone(Exception):
@@ -76,8 +77,7 @@ def console(*, stderr: bool = False) -> Console:
 
     stream = sys.stderr if stderr else sys.stdout
     shown = Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
-    if shown.width < NARROWEST:  # some launchers say 0
-        shown.width = NARROWEST
+    shown.width = min(max(shown.width, NARROWEST), WIDEST)
     return shown
 
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 def show_sessions(out: Console, page: SessionPage) -> None:
     for line in page.sessions:
         _show_session(out, line)
+    if not page.sessions and page.note is None:
+        out.print("No session matches. lcm-mcp sessions alone lists them all.")
     _show_rest(out, len(page.sessions), page.total, "session", page.next_cursor)
     _show_notes(out, [page.note] if page.note else [])
 
@@ -57,6 +59,8 @@ def show_nodes(out: Console, page: NodePage) -> None:
     for node in page.nodes:
         out.print(node_line(node))
         out.print(styled("    ", shorten(node.preview, out.width - 4)))
+    if not page.nodes and page.note is None:
+        out.print("No node matches. lcm-mcp list alone lists them all.")
     if page.covered_end is not None and page.covered_end != page.leaf:
         out.print(styled((f"Summarized up to {page.covered_end} of {page.leaf}.", "dim")))
     _show_rest(out, len(page.nodes), page.total, "node", page.next_cursor)

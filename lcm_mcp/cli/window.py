@@ -19,6 +19,7 @@ from lcm_mcp.cli.compacting import watched
 from lcm_mcp.cli.output import console, json_option, print_json, write
 from lcm_mcp.cli.picture import show_picture
 from lcm_mcp.cli.text import clean
+from lcm_mcp.tokens import MOST_TOKENS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,9 +31,14 @@ if TYPE_CHECKING:
 
 
 @click.command("context")
-@click.option("--window", "window_tokens", type=click.IntRange(1), help="The model's window, in tokens.")
 @click.option(
-    "--preamble", "preamble_tokens", type=click.IntRange(0), help="Tokens of system prompt and tools."
+    "--window", "window_tokens", type=click.IntRange(1, MOST_TOKENS), help="The model's window, in tokens."
+)
+@click.option(
+    "--preamble",
+    "preamble_tokens",
+    type=click.IntRange(0, MOST_TOKENS),
+    help="Tokens of system prompt and tools.",
 )
 @click.option("--provider", help="Whom the request is for.")
 @click.option("--model", help="The model's name, which may tell the window.")

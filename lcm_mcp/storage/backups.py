@@ -26,6 +26,8 @@ def back_up(db: apsw.Connection, to: Path) -> int:
 
     Raises StoreUnavailable where the file cannot be made, StoreDamaged where the copy is not sound.
     """
+    if not to.name:
+        raise StoreUnavailable(str(to), "it names no file", OTHER_PLACE)
     private = to.with_name(f"{to.name}.new-{os.getpid()}-{uuid4().hex[:8]}")
     try:
         if os.path.lexists(to):

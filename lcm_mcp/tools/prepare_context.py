@@ -9,6 +9,7 @@ from pydantic import Field
 
 from lcm_mcp.service.prepared import Fragment, Inserted, Prepared, PreparedMessage
 from lcm_mcp.service.requests import PrepareQuery
+from lcm_mcp.tokens import MOST_TOKENS
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
 from lcm_mcp.tools.observation import observation
 from lcm_mcp.tools.text import count, fenced, json_line, listed, paragraph, plain, quoted
@@ -48,12 +49,12 @@ class PrepareArguments(Arguments):
         ),
     ] = None
     window_tokens: Annotated[
-        int | None, Field(ge=1, le=100_000_000, description="The model's context window, in tokens.")
+        int | None, Field(ge=1, le=MOST_TOKENS, description="The model's context window, in tokens.")
     ] = None
     preamble_tokens: Annotated[
         int | None,
         Field(
-            ge=0, le=100_000_000, description="Size of your system prompt and tools, where not given here."
+            ge=0, le=MOST_TOKENS, description="Size of your system prompt and tools, where not given here."
         ),
     ] = None
     system: Annotated[

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.service.requests import Usage
+from lcm_mcp.tokens import MOST_TOKENS
 from lcm_mcp.tools.arguments import Arguments
 
 
@@ -16,10 +17,10 @@ class UsageArguments(Arguments):
         str, Field(min_length=1, max_length=100, description="The request, by the prepared it was given as.")
     ]
     input_tokens: Annotated[
-        int, Field(ge=0, le=100_000_000, description="All input tokens, cached ones included.")
+        int, Field(ge=0, le=MOST_TOKENS, description="All input tokens, cached ones included.")
     ]
     cached_tokens: Annotated[
-        int | None, Field(ge=0, le=100_000_000, description="Of them, those read from a cache.")
+        int | None, Field(ge=0, le=MOST_TOKENS, description="Of them, those read from a cache.")
     ] = None
 
 

@@ -16,6 +16,7 @@ from starlette.responses import Response
 from lcm_mcp.errors import InvalidArgument, LcmError, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.server.inspector.pages import DATA_HEADERS, from_elsewhere, refusal
 from lcm_mcp.server.limits import Calls, NoAnswer
+from lcm_mcp.tokens import MOST_TOKENS
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey, parse
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import Tool
@@ -42,7 +43,7 @@ class TrailArguments(Arguments):
 
 class ContextArguments(Arguments):
     session: SessionKey = None
-    window_tokens: Annotated[int | None, Field(ge=1, le=100_000_000)] = None
+    window_tokens: Annotated[int | None, Field(ge=1, le=MOST_TOKENS)] = None
 
 
 class NowArguments(Arguments):
