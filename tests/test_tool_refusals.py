@@ -54,13 +54,27 @@ _OF_A_SESSION = [tool for tool in TOOLS if "session" in tool.input_schema["prope
 _REFUSED: list[Refused] = [
     *((tool.name, {"colour": 1, "size": 2}, "colour, size: there is no such argument") for tool in TOOLS),
     ("lcm_list", {"a\nb": 1}, '"a\\nb": there is no such argument'),
+    ("lcm_list", {"": 1}, '"": there is no such argument'),
+    ("lcm_list", {"limit": float("nan")}, "limit: it is no number. Give a whole number"),
+    *(
+        (
+            tool,
+            {name: "half \ud83d"},
+            f"{name}: it holds half of a surrogate pair, which is no character. Give a",
+        )
+        for tool, name in (("lcm_grep", "pattern"), ("lcm_list", "session"), ("lcm_describe", "id"))
+    ),
+    ("lcm_list", {"cursor": "x" * 2001}, "cursor: it has 2001 characters. Give a text of at most 2000 char"),
     *((tool.name, {"session": ["s"]}, "session: it is an array") for tool in _OF_A_SESSION),
     *((tool.name, {"session": ""}, "session: it has 0 characters") for tool in _OF_A_SESSION),
     *((tool.name, {"session": "nobody"}, "There is no session 'nobody'") for tool in TOOLS[1:6]),
     ("lcm_compact", {"session": "nobody"}, "There is no session 'nobody'"),
     ("lcm_compact", {"session": None}, "session: it is missing. Give a text of 1 to 200 characters."),
     ("lcm_compact", {"strategy": "none"}, "strategy: it is 'none'. Give one of rolling, lcm."),
-    *((tool.name, {"cursor": 5}, "cursor: it is a number. Give a text.") for tool in TOOLS[:3]),
+    *(
+        (tool.name, {"cursor": 5}, "cursor: it is a number. Give a text of at most 2000 ")
+        for tool in TOOLS[:3]
+    ),
     *((tool.name, {"cursor": "Zm9yZWlnbg"}, "cursor: it does not belong to") for tool in TOOLS[:3]),
     ("lcm_expand", {"cursor": "WyJhIl0"}, "cursor: it does not belong to this query"),
     ("prepare_context", {"cursor": "😀"}, "cursor: it does not belong to this query"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
+from math import isfinite
 from typing import Annotated, Any, TypeVar, cast, get_args
 
 import orjson
@@ -93,7 +94,7 @@ def parse(model: type[A], given: Mapping[str, object], within: str = "") -> A:
     unknown = [name for name in given if name not in model.model_fields]
     if unknown:
         raise InvalidArgument(
-            ", ".join(within + plain(name[:SHOWN_CHARACTERS]) for name in unknown[:8]),
+            ", ".join(within + (plain(name[:SHOWN_CHARACTERS]) or '""') for name in unknown[:8]),
             "there is no such argument",
             f"The arguments are {', '.join(within + name for name in model.model_fields)}.",
         )
@@ -129,6 +130,8 @@ def _problem(fault: ErrorDetails) -> str:
     kind = fault["type"]
     if kind == "missing":
         return "it is missing"
+    if kind == "string_unicode":
+        return "it holds half of a surrogate pair, which is no character"
     match cast("object", fault["input"]):
         case value if kind.endswith("_type"):
             return f"it is {_kind(value)}"
@@ -149,8 +152,9 @@ def _wanted(schema: Mapping[str, Any]) -> str:
             return f"a whole number from {least} to {most}"
         case {"type": "integer", "minimum": least}:
             return f"a whole number from {least}"
-        case {"type": "string", "minLength": least, "maxLength": most}:
-            return f"a text of {least} to {most} characters"
+        case {"type": "string", "maxLength": most}:
+            least = schema.get("minLength", 0)
+            return f"a text of {f'{least} to' if least else 'at most'} {most} characters"
         case {"type": "array", "minItems": _, "items": {"type": kind}}:
             return f"a JSON array of {_ITEMS[kind]} that is not empty"
         case {"type": "object", "properties": {**members}}:
@@ -180,7 +184,7 @@ def _kind(value: object) -> str:
         case int():
             return "a number"
         case float():
-            return "a number with a fraction"
+            return "a number with a fraction" if isfinite(value) else "no number"
         case list():
             return "an array"
         case _:
