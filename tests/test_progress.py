@@ -30,6 +30,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import CallToolResult, TextResourceContents
 
 from lcm_mcp.service import background
+from lcm_mcp.service.passes import Progress
 
 PREPARE = {"window_tokens": 9000, "strategy": "lcm", "compact": "force", "format": "text"}
 
@@ -67,6 +68,21 @@ async def test_a_client_that_asks_is_told_how_far_a_compaction_is_and_then_gets_
     assert 0 < steps[-1] <= total
     assert message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize(
+    ("progress", "total", "line"),
+    [
+        (Progress(), None, "0 summaries made"),
+        (Progress(written=1, planned_tokens=0), None, "1 summary made"),
+        (Progress(written=1, folded_tokens=900), None, "900 tokens folded, 1 summary made"),
+        (Progress(planned_tokens=9000), 9000, "0 of 9,000 tokens folded, 0 summaries made"),
+    ],
+)
+def test_what_is_told_has_no_total_of_nothing_and_is_well_put(
+    progress: Progress, total: int | None, line: str
+) -> None:
+    assert (progress.total, progress.line) == (total, line)
 
 
 @pytest.mark.parametrize("modern", [False, True])

@@ -142,4 +142,4 @@ async def _follow(made: Pass, report: Report) -> None:
         with anyio.move_on_after(REPORT_S):
             await made.ended.wait()
         progress = made.progress
-        await report(progress.folded_tokens, progress.planned_tokens, progress.line)
+        await report(progress.folded_tokens, progress.total, progress.line)

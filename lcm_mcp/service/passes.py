@@ -44,8 +44,16 @@ class Progress:
     def line(self) -> str:
         """How far it is, for people."""
         made = len(self.leaves) + len(self.parents) + self.written
-        of = "" if self.planned_tokens is None else f" of {self.planned_tokens:,}"
-        return f"{self.folded_tokens:,}{of} tokens folded, {made} summaries made"
+        said = f"{made} {'summary' if made == 1 else 'summaries'} made"
+        if self.total is None and not self.folded_tokens:
+            return said
+        of = "" if self.total is None else f" of {self.total:,}"
+        return f"{self.folded_tokens:,}{of} tokens folded, {said}"
+
+    @property
+    def total(self) -> int | None:
+        """The tokens to fold in all, None where that is unknown or nothing is: a pass may only join nodes."""
+        return self.planned_tokens or None
 
 
 @dataclass(frozen=True, slots=True)
