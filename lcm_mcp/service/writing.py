@@ -147,7 +147,7 @@ def _append(
         conflicts=tuple(f"e{seq}" for seq in done.conflicts),
         last_seq=session.next_seq - 1 + done.added,
         notes=(
-            *branch_notes(db, session, done.leaf),
+            *(branch_notes(db, session, done.leaf) if done.branched else ()),
             *(() if usage is None or keep_usage(db, session.id, usage) else (NOT_MEASURED,)),
         ),
     )

@@ -39,7 +39,8 @@ from lcm_mcp.transcript.sessions import Session
 class Appended:
     """What became of each entry, in order; duplicates and conflicts are among refs too.
 
-    lost are places of entries that named a parent which is not there; they followed the row before.
+    lost are places of entries that named a parent which is not there; they followed the row before. branched:
+    an entry followed another row than the path's end.
     """
 
     refs: tuple[Seq, ...]
@@ -47,6 +48,7 @@ class Appended:
     conflicts: tuple[Seq, ...]
     leaf: Seq
     lost: tuple[int, ...]
+    branched: bool
 
     @property
     def added(self) -> int:
@@ -95,7 +97,7 @@ def append(
             "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
             (rows.head.leaf, rows.next_seq, newest, session.id),
         )
-    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), rows.head.leaf, tuple(lost))
+    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), rows.head.leaf, tuple(lost), rows.branched)
 
 
 def _known_entries(
@@ -166,6 +168,7 @@ class _Rows:
     head: Head
     next_seq: Seq
     end: str | None = None
+    branched: bool = False
     waiting: _Waiting | None = None
 
     def insert(self) -> None:
@@ -193,6 +196,7 @@ class _Rows:
         head = self.head if follows is None else follows
         placed = self._add(entry, seq, head)
         if entry.active:
+            self.branched = self.branched or head is not self.head
             self.head, self.end = placed, entry.entry_id
         self.next_seq = Seq(seq + 1)
         if entry.pin or len(entry.text) > self.large_chars:
