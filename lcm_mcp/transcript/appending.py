@@ -97,7 +97,9 @@ def append(
             "UPDATE session SET leaf = ?, next_seq = ?, active_at = max(active_at, ?) WHERE id = ?",
             (rows.head.leaf, rows.next_seq, newest, session.id),
         )
-    return Appended(tuple(refs), tuple(duplicates), tuple(conflicts), rows.head.leaf, tuple(lost), rows.branched)
+    return Appended(
+        tuple(refs), tuple(duplicates), tuple(conflicts), rows.head.leaf, tuple(lost), rows.branched
+    )
 
 
 def _known_entries(

@@ -31,6 +31,8 @@ _EDGE_BYTES = 64
 _USUAL_LINE_BYTES = 1024 * 1024
 _BETWEEN = re.compile(r"[\s\x00]*")
 _ESCAPED_BYTES = re.compile("[\udc80-\udcff]")
+_DIGITS_AND_OPENINGS = bytes.maketrans(b"123456789[", b"000000000{")
+_LONG_NUMBER = b"0" * 19
 # Not strict: raw control characters inside strings are wrong but lose nothing.
 _DECODER = json.JSONDecoder(strict=False)
 
@@ -137,13 +139,14 @@ def _usual(read: bytes) -> dict[str, Json] | None:
     """The object of a line that holds one and nothing odd, as nearly all do; None for any other line."""
     if len(read) > _USUAL_LINE_BYTES or not (read.startswith(b"{") and read.endswith(b"\n")):
         return None
-    if has_long_number(read):
+    marked = read.translate(_DIGITS_AND_OPENINGS)  # one way through the line for both looks
+    if _LONG_NUMBER in marked:
         return None
     try:
         value = cast("dict[str, Json]", orjson.loads(read))
     except orjson.JSONDecodeError:
         return None
-    return None if _may_be_deep(read) and too_deep(value) else value
+    return None if marked.count(b"{") > MAX_DEPTH and too_deep(value) else value
 
 
 def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:

@@ -28,6 +28,14 @@ from lcm_mcp.transcript.model import (
 )
 
 KEPT_BAD_LINES = 50
+_FIGURES: dict[type[Part], str] = {
+    ToolCall: "tool_calls",
+    ToolResult: "tool_results",
+    Reasoning: "reasoning",
+    Image: "images",
+    Opaque: "opaque",
+}
+"""What parts are counted as; texts are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,39 +257,32 @@ class Tally:
         self._last_line = max(self._last_line, line)
 
     def _add_entry(self, entry: Entry) -> None:
-        draft = entry.draft
+        draft, figures = entry.draft, self._figures
         if entry.queued:
-            self._figures["queued"] += 1
+            figures["queued"] += 1
             return
         if not entry.more:
             self._add_object(entry.line)
-        self._figures[draft.role] += 1
+        figures[draft.role] += 1
         if not draft.active:
-            self._figures["compact_summaries"] += 1
+            figures["compact_summaries"] += 1
         if entry.session_key in self._children:
-            self._figures["sidechain"] += 1
+            figures["sidechain"] += 1
         self._add_parts(draft.parts)
 
     def _add_parts(self, parts: Iterable[Part]) -> None:
         for part in parts:
             match part:
-                case ToolCall(call_id=call_id):
-                    self._figures["tool_calls"] += 1
-                    self._called.add(call_id)
-                case ToolResult(call_id=call_id, content=content):
-                    self._figures["tool_results"] += 1
-                    self._answered.add(call_id)
-                    self._add_parts(content)
-                case Reasoning():
-                    self._figures["reasoning"] += 1
-                case Image():
-                    self._figures["images"] += 1
-                case Opaque():
-                    self._figures["opaque"] += 1
                 case Text():
-                    pass
+                    continue
+                case ToolCall():
+                    self._called.add(part.call_id)
+                case ToolResult():
+                    self._answered.add(part.call_id)
+                    self._add_parts(part.content)
                 case _:
-                    assert_never(part)
+                    pass
+            self._figures[_FIGURES[type(part)]] += 1
 
     def _add_trouble(self, trouble: Trouble) -> None:
         self._last_line = max(self._last_line, trouble.line)
