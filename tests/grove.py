@@ -180,10 +180,10 @@ class Grove:
             named = stem.nth(deed.parent)
             if named == stem.leaf or stem.branches(named):
                 parent, entries = named, [{**entries[0], "parent": f"e{named}"}, *entries[1:]]
-        removed = len(set(stem.path(stem.leaf)) - set(stem.path(parent)))
+        moved = len(set(stem.path(stem.leaf)) ^ set(stem.path(parent)))
         receipt = await self.service.append(stem.key, entries)
         assert list(receipt.refs) == stem.tell(entries, parent) if entries else not receipt.refs
-        assert (len(receipt.notes) > 0) == (removed > 0)
+        assert (len(receipt.notes) > 0) == (moved > 0)
         assert receipt.last_seq == stem.next - 1
 
     async def rewind(self, deed: Rewind) -> None:

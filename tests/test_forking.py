@@ -249,9 +249,15 @@ async def test_an_entry_under_an_earlier_row_starts_a_branch_and_says_what_it_re
             "2 rows after e1 are off the path now: a branch starts there. lcm_rewind to e3 brings them back.",
         )
         assert await active(service, "s") == ["e1", "e4"]
+        back = await service.append("s", [row("user", "on", parent="e2")])
+        assert back.notes == (
+            "1 row after e1 is off the path now: a branch starts there. lcm_rewind to e4 brings it back.",
+            "1 removed row up to e2 is on the path again.",
+        )
+        await service.rewind("e4", "s")
         chain = [row("user", "e", parent="d", entry_id="e"), row("assistant", "f", parent="e")]
         assert (await service.append("s", chain)).notes == ()
-        assert await active(service, "s") == ["e1", "e4", "e5", "e6"]
+        assert await active(service, "s") == ["e1", "e4", "e6", "e7"]
 
 
 async def test_blocks_and_results_of_one_message_are_siblings_and_all_stay(store_path: Path) -> None:

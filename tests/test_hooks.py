@@ -135,7 +135,7 @@ def test_a_map_of_many_nodes_keeps_to_its_room_and_shows_the_newest() -> None:
     )
     said = map_of(NodePage("k" * 200, nodes, 300, "e300", "e301", None, None))
     assert len(said.encode()) <= MAX_MAP_BYTES
-    assert "#300 e300..e300 (1 rows): wörter" in said
+    assert "#300 e300..e300 (1 row): wörter" in said
     assert "older ones: lcm_list)" in said
     assert "#1 " not in said
     assert "\x1b" not in said

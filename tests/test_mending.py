@@ -294,7 +294,7 @@ async def test_sizes_and_what_is_not_indexed_yet_are_told(path: Path) -> None:
         told = {check.name: check for check in (await service.doctor()).checks}
     finally:
         await service.close()
-    assert (told["index"].ok, told["index"].detail) == (True, "5 texts are still to be indexed")
+    assert (told["index"].ok, told["index"].detail) == (True, "to be indexed yet: 5 texts")
     assert told["payloads"].detail.startswith("0 payloads of 0 bytes, the largest of 0; 0 images")
 
 
@@ -374,5 +374,5 @@ def test_the_command_repairs_and_ends_with_what_is_left(
     ended = cli("doctor", "--repair", "--json")
     assert ended.code == 0, ended.err
     assert ended.answer["healthy"]
-    assert "Totals of 2 rows" in ended.err
+    assert "the totals of 2 rows" in ended.err
     assert path.stat().st_mode & 0o777 == 0o600

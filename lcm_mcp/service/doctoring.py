@@ -34,6 +34,7 @@ from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import checking, files, sessions, store
 from lcm_mcp.transcript.path import Path as RowPath
+from lcm_mcp.wording import count
 
 MOST_SESSION = 2**63 - 1
 RESTORE = "Restore a backup, or import the transcripts into a new store."
@@ -201,7 +202,7 @@ def _coverage(db: apsw.Connection) -> Check:
             end = node.last
         total += sum(part.high - part.low + 1 for part in path.segments())
         bare += sum(part.high - part.low + 1 for part in path.between(Seq(end + 1), session.leaf))
-    return Check("coverage", True, f"{total - bare} of {total} rows on active paths are summarized")
+    return Check("coverage", True, f"{total - bare:,} of {count(total, 'row')} on active paths summarized")
 
 
 def index_faults(db: apsw.Connection) -> list[str]:
@@ -221,15 +222,20 @@ def _index(db: apsw.Connection) -> Check:
     if found:
         return Check("index", False, f"{_named(found)}. {MEND}")
     left = max(index.unindexed(db), words.unindexed(db))
-    return Check("index", True, f"{left} texts are still to be indexed" if left else "every text is indexed")
+    return Check(
+        "index", True, f"to be indexed yet: {count(left, 'text')}" if left else "every text is indexed"
+    )
 
 
 def _files(db: apsw.Connection) -> Check:
     """How many files there are, and how many large results that are none because their call named no path."""
     number, inline = files.counts(db, 1, MOST_SESSION)
-    said = f"{number} files that tools read, {inline} large results without a path (large-inline)"
+    said = f"{count(number, 'file')} that tools read, {count(inline, 'large result')} without a path"
+    said += " (large-inline)"
     left = files.behind(db)
-    return Check("files", True, f"{said}; {left} earlier texts are still to be explored" if left else said)
+    return Check(
+        "files", True, f"{said}; {count(left, 'earlier text')} still to be explored" if left else said
+    )
 
 
 async def _followed(work: Workplace) -> Check:

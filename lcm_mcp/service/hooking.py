@@ -25,6 +25,7 @@ from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.reading import list_nodes
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.wording import count
 
 HOOK_S = 3.0
 """The longest that taking in and folding may take, together."""
@@ -158,7 +159,7 @@ def _lines(nodes: Sequence[NodeLine], room: int) -> list[str]:
     shown: list[str] = []
     each = max(left // len(nodes) - 60, _LEAST_PREVIEW)
     for node in reversed(nodes):
-        line = f"{node.id} {node.span[0]}..{node.span[1]} ({node.rows} rows): "
+        line = f"{node.id} {node.span[0]}..{node.span[1]} ({count(node.rows, 'row')}): "
         line += _shortened(node.preview, each)
         left -= len(line.encode()) + 1
         if left < 0:

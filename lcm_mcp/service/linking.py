@@ -15,8 +15,9 @@ from lcm_mcp.service.workplace import named_session
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.appending import Appended
 from lcm_mcp.transcript.model import Sealed
-from lcm_mcp.transcript.path import common
+from lcm_mcp.transcript.path import common, segments_back
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.wording import count
 
 
 def link_outcomes(db: apsw.Connection, session: Session, entries: Sequence[Sealed], done: Appended) -> None:
@@ -36,13 +37,25 @@ def link_outcomes(db: apsw.Connection, session: Session, entries: Sequence[Seale
 
 
 def branch_notes(db: apsw.Connection, session: Session, leaf: Seq) -> tuple[str, ...]:
-    """What left the path when it came to end at `leaf`, in words; session is as it was before."""
+    """What left the path or came back to it when new rows let it end at `leaf`, in words; session is as it
+    was before."""
     shared = common(db, session.id, session.leaf, leaf)
-    before = store.path_totals(db, session.id, session.leaf).inputs
-    removed = before - store.path_totals(db, session.id, shared).inputs
-    if removed == 0:
-        return ()
-    return (
-        f"{removed} rows after e{shared} are off the path now: a branch starts there. "
-        f"lcm_rewind to e{session.leaf} brings them back.",
+    last = Seq(session.next_seq - 1)
+    back = (min(part.high, last) for part in segments_back(db, session.id, leaf) if part.low <= last)
+    known = next(back, Seq(0))
+    ended, there, kept = (
+        store.path_totals(db, session.id, seq).inputs for seq in (session.leaf, known, shared)
     )
+    notes: list[str] = []
+    if removed := ended - kept:
+        off = f"{count(removed, 'row')} after e{shared} {_agreed(removed, 'is', 'are')} off the path now"
+        back_by = f"lcm_rewind to e{session.leaf} brings {_agreed(removed, 'it', 'them')} back."
+        notes.append(f"{off}: a branch starts there. {back_by}")
+    if restored := there - kept:
+        on = f"{_agreed(restored, 'is', 'are')} on the path again."
+        notes.append(f"{count(restored, 'removed row')} up to e{known} {on}")
+    return tuple(notes)
+
+
+def _agreed(number: int, one: str, several: str) -> str:
+    return one if number == 1 else several

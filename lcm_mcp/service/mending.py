@@ -24,6 +24,7 @@ from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.storage import integrity
 from lcm_mcp.transcript import checking, sessions
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.wording import count
 
 MENDABLE = frozenset(
     (
@@ -93,18 +94,18 @@ def _parts(db: apsw.Connection) -> str | None:
 
 def _totals(db: apsw.Connection) -> str | None:
     found = checking.set_totals(db)
-    return f"Totals of {found} rows were made anew." if found else None
+    return f"Made anew: the totals of {count(found, 'row')}." if found else None
 
 
 def _numbers(db: apsw.Connection) -> str | None:
     found = checking.set_numbers(db)
-    return f"The numbers of {found} sessions were put right." if found else None
+    return f"Put right: the numbers of {count(found, 'session')}." if found else None
 
 
 def _nodes(db: apsw.Connection) -> str | None:
     found = dag_checking.false_nodes(db)
     dag_checking.drop_nodes(db, [each.key for each in found])
-    return f"{len(found)} nodes were dropped: {', '.join(map(str, found[:3]))}." if found else None
+    return f"Dropped {count(len(found), 'node')}: {', '.join(map(str, found[:3]))}." if found else None
 
 
 def _holes(db: apsw.Connection) -> str | None:
@@ -114,7 +115,7 @@ def _holes(db: apsw.Connection) -> str | None:
         while found := dag_checking.beyond_holes(db, session.id, path):
             dag_checking.drop_nodes(db, [(session.id, node) for node in found])
             dropped += len(found)
-    return f"{dropped} nodes after rows without one were dropped, to be made again." if dropped else None
+    return f"Dropped, to be made again: {count(dropped, 'node')} after rows without one." if dropped else None
 
 
 def _cuts(db: apsw.Connection) -> str | None:
@@ -141,7 +142,7 @@ def _texts(db: apsw.Connection) -> str | None:
     words.forget(db, found)
     vectors.forget(db, found)
     checking.drop_texts(db, found)
-    return f"{len(found)} texts that belonged to nothing were dropped."
+    return f"Dropped: {count(len(found), 'text')} that belonged to nothing."
 
 
 _FIRST_STEPS: tuple[Callable[[apsw.Connection], str | None], ...] = (_parts, _strays)

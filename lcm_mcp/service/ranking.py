@@ -16,6 +16,7 @@ from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.service.searching import SCAN_S, Place, check_length, hits_of, place_of, same_query, wanted_by
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.wording import count
 
 
 def grep(db: apsw.Connection, work: Workplace, query: GrepQuery) -> HitPage:
@@ -69,8 +70,8 @@ def _searched(query: GrepQuery, place: Place, ranked: Ranked, *, semantic: bool)
     removed = "removed rows included" if query.include_removed else "removed rows left out"
     near = " or near in meaning" if semantic else ""
     if ranked.unknown:
-        near += f" ({ranked.unknown} newer rows by their words alone, as yet)"
+        near += f" ({count(ranked.unknown, 'newer row')} by their words alone, as yet)"
     return (
         f"{what} in {place.words}, any of the words in any form{near}, best first, {removed}; "
-        f"{ranked.rows} rows and {ranked.summaries} summaries had to be read"
+        f"{count(ranked.rows, 'row')} and {count(ranked.summaries, 'summary', 'summaries')} had to be read"
     )

@@ -38,6 +38,7 @@ from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.wording import count
 
 _ASKED = attrgetter(*(name for name in GrepQuery.__dataclass_fields__ if name not in ("limit", "cursor")))
 MAX_PATTERN_CHARACTERS = 500
@@ -220,10 +221,11 @@ def _searched(query: GrepQuery, place: Place, scanned: Scanned) -> str:
 
     Of a search that found nothing also how many removed rows and summaries it would have found.
     """
+    rows, summaries = count(scanned.rows, "row"), count(scanned.summaries, "summary", "summaries")
     what, read = {
-        "all": ("rows and summaries", f"{scanned.rows} rows and {scanned.summaries} summaries"),
-        "rows": ("rows", f"{scanned.rows} rows"),
-        "summaries": ("summaries", f"{scanned.summaries} summaries"),
+        "all": ("rows and summaries", f"{rows} and {summaries}"),
+        "rows": ("rows", rows),
+        "summaries": ("summaries", summaries),
     }[query.scope]
     case = "with case" if query.case_sensitive else "without case"
     removed = "removed rows included" if query.include_removed else "removed rows left out"

@@ -18,8 +18,9 @@ from lcm_mcp.service.answers import (
     TierLine,
 )
 from lcm_mcp.tools.arguments import Arguments, SessionKey
-from lcm_mcp.tools.text import count, fenced, flags, listed, paid, paragraph, plain, quoted, span
+from lcm_mcp.tools.text import fenced, flags, listed, paid, paragraph, plain, quoted, span
 from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

@@ -10,10 +10,11 @@ from pydantic import Field
 
 from lcm_mcp.service.answers import ExpandedRow, Expansion
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
-from lcm_mcp.tools.text import count, fenced, flags, json_line, paragraph, plain, quoted
+from lcm_mcp.tools.text import fenced, flags, json_line, paragraph, plain, quoted
 from lcm_mcp.tools.tool import READS, Paging, Picture, Tool
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

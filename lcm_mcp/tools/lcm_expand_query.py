@@ -9,8 +9,9 @@ from pydantic import Field
 
 from lcm_mcp.service.querying import Evidence, QueryAnswer
 from lcm_mcp.tools.arguments import Arguments, SessionKey
-from lcm_mcp.tools.text import count, fenced, flags, listed, paid, paragraph, quoted
+from lcm_mcp.tools.text import fenced, flags, listed, paid, paragraph, quoted
 from lcm_mcp.tools.tool import Effects, Tool
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

@@ -8,8 +8,9 @@ from pydantic import Field
 
 from lcm_mcp.service.forking import Forked
 from lcm_mcp.tools.arguments import Arguments
-from lcm_mcp.tools.text import count, paragraph, quoted
+from lcm_mcp.tools.text import paragraph, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

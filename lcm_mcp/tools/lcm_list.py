@@ -8,8 +8,9 @@ from pydantic import Field
 
 from lcm_mcp.service.answers import NodeLine, NodePage
 from lcm_mcp.tools.arguments import Arguments, Cursor, SessionKey
-from lcm_mcp.tools.text import count, flags, paragraph, quoted, span
+from lcm_mcp.tools.text import flags, paragraph, quoted, span
 from lcm_mcp.tools.tool import READS, Paging, Tool
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

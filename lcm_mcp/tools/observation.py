@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lcm_mcp.service.prepared import Counts, Done, Observation, Section
-from lcm_mcp.tools.text import count, listed, paid, paragraph, quoted
+from lcm_mcp.tools.text import listed, paid, paragraph, quoted
+from lcm_mcp.wording import count
 
 
 def observation(seen: Observation) -> str:

@@ -12,9 +12,10 @@ from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tokens import MOST_TOKENS
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
 from lcm_mcp.tools.observation import observation
-from lcm_mcp.tools.text import count, fenced, json_line, listed, paragraph, plain, quoted
+from lcm_mcp.tools.text import fenced, json_line, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
 from lcm_mcp.tools.usage import UsageArguments, usage_of
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service

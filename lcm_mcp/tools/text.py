@@ -63,11 +63,6 @@ def span(pair: Sequence[str]) -> str:
     return f"{pair[0]}..{pair[1]}"
 
 
-def count(number: int, word: str, plural: str | None = None) -> str:
-    """A number with its word: 1 row, 2 rows."""
-    return f"{number} {word if number == 1 else plural or word + 's'}"
-
-
 def flags(**states: bool) -> str:
     """The names of the flags that are set, each after a comma."""
     return "".join(f", {name}" for name, is_set in states.items() if is_set)
