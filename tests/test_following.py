@@ -83,10 +83,15 @@ async def test_a_file_in_whose_place_something_else_stood_is_read_on_once_it_is_
     path = tmp_path / "talk.jsonl"
     async with serving(store_path) as service:
         await following(service, path, said("one"))
-        # The last one opens, and refuses to be read.
-        for put, behind in ((Path.mkdir, 0), (os.mkfifo, 0), (lambda at: at.symlink_to("/proc/self/mem"), 1)):
+        for stands in ("folder", "pipe", "link"):
             path.unlink()
-            put(path)
+            if stands == "folder":
+                path.mkdir()
+            elif stands == "pipe":
+                os.mkfifo(path)
+            else:
+                path.symlink_to("/proc/self/mem")  # which opens, and refuses to be read
+            behind = int(stands == "link")
             assert (await look(service) or "").count("1 followed file has more to read") == behind
             checks = {check.name: check for check in (await service.doctor()).checks}
             assert "1 with trouble: talk.jsonl: " in checks["following"].detail

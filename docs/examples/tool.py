@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from lcm_mcp.service.statistics import Stats
 from lcm_mcp.tools.arguments import Arguments, SessionKey
-from lcm_mcp.tools.text import count, paragraph, quoted
+from lcm_mcp.tools.text import paragraph, quoted
 from lcm_mcp.tools.tool import READS, Tool
+from lcm_mcp.wording import count
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
