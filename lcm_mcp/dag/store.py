@@ -29,12 +29,13 @@ _NODE = """SELECT node.id, node.depth, node.first, node.last, node.rows, node.so
 _LONGEST = """SELECT id FROM node AS longest INDEXED BY node_by_last WHERE session = ?1 AND last = {last}
     ORDER BY first, depth DESC, id DESC LIMIT 1"""
 # A recursion without an order gives each step as it is made, so who stops reading stops the walk.
-_FRONTIER_BACK = f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="?2")})
+_BACK = f"""WITH RECURSIVE back(id) AS (SELECT ({_LONGEST.format(last="?2")})
         UNION ALL SELECT ({_LONGEST.format(last="row.prev")}) FROM back
         CROSS JOIN node ON node.session = ?1 AND node.id = back.id
-        CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """ + _NODE.replace(
-    "FROM node ", "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id "
-)
+        CROSS JOIN row ON row.session = ?1 AND row.seq = node.first) """
+_FROM_BACK = "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.id "
+_FRONTIER_BACK = _BACK + _NODE.replace("FROM node ", _FROM_BACK)
+_SPANS_BACK = f"{_BACK} SELECT node.id, node.first, node.last {_FROM_BACK}"
 
 _HOLDERS = """SELECT tier.text, session.id, session.key FROM json_each(?) AS asked
     CROSS JOIN tier ON tier.text = asked.value CROSS JOIN session ON session.id = tier.session
@@ -68,6 +69,15 @@ def frontier_back(db: apsw.Connection, session: SessionId, path: Path, upto: Seq
     if end > 0:
         for row in db.execute(_FRONTIER_BACK, (session, end)):
             yield Node(*row)
+
+
+def spans_back(
+    db: apsw.Connection, session: SessionId, path: Path, upto: Seq
+) -> Iterator[tuple[NodeId, Seq, Seq]]:
+    """The numbers of the same nodes, with their first and last rows."""
+    end = covered_end(db, session, path, upto)
+    if end > 0:
+        yield from db.execute(_SPANS_BACK, (session, end))
 
 
 def leaf_from(db: apsw.Connection, session: SessionId, path: Path, first: Seq) -> Node | None:

@@ -14,7 +14,7 @@ from typing import cast
 import apsw
 
 from lcm_mcp.dag.model import Node
-from lcm_mcp.dag.store import find_node, frontier_back
+from lcm_mcp.dag.store import find_node, spans_back
 from lcm_mcp.errors import InvalidArgument, NoSession, UnknownAddress, UnknownSession
 from lcm_mcp.ids import (
     Address,
@@ -195,17 +195,19 @@ class Cover:
 
     def __init__(self, db: apsw.Connection, session: Session) -> None:
         self.path = Path(db, session.id, session.leaf)
-        self._more = frontier_back(db, session.id, self.path, session.leaf)
-        self._known: list[Node] = []
+        self._more = spans_back(db, session.id, self.path, session.leaf)
+        self._known: list[tuple[NodeId, Seq, Seq]] = []
 
     def node_of(self, seq: Seq) -> str | None:
         """The node's id, or None where the row is removed or not summarized yet."""
         if seq not in self.path:
             return None
-        while not self._known or self._known[-1].first > seq:
+        while not self._known or self._known[-1][1] > seq:
             following = next(self._more, None)
             if following is None:
                 break
             self._known.append(following)
-        node = next((each for each in reversed(self._known) if each.last >= seq), None)
-        return None if node is None or node.first > seq else f"#{node.id}"
+        for node, first, last in reversed(self._known):
+            if last >= seq:
+                return f"#{node}" if first <= seq else None
+        return None
