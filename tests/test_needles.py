@@ -6,6 +6,7 @@ with a character exchanged; the reference is Python's `in` over texts read from 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ import apsw
 import pytest
 from transcripts import SAMPLES
 
+from lcm_mcp.search.match import is_caseless
 from lcm_mcp.service import Service
 from lcm_mcp.service.answers import Hit
 from lcm_mcp.service.requests import GrepQuery
@@ -194,3 +196,11 @@ async def test_grep_finds_exactly_the_summaries_and_rows_that_hold_a_needle(
             for scope, kept in scopes.items():
                 query = GrepQuery(needle, session=key, scope=scope, case_sensitive=case_sensitive, limit=7)
                 await agrees(service, query, kept)
+
+
+def test_what_is_found_as_it_stands_is_what_no_folding_makes_or_changes() -> None:
+    every = [chr(number) for number in range(sys.maxunicode + 1)]
+    folded = [character for character in every if character.casefold() != character]
+    made = {part for character in folded for part in character.casefold()}
+    assert [character for character in (*folded, *made) if is_caseless(character)] == []
+    assert is_caseless("}])?.[0]!; 404 鯨油記録 →")

@@ -7,6 +7,7 @@ This is what every index has to agree with. Regular expressions are matched in r
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -73,13 +74,27 @@ class Needles:
         return best
 
 
+def is_caseless(text: str) -> bool:
+    """Whether folding changes none of its characters and makes no other ones to them, as it does accents.
+
+    Such a text is found as it stands: folding costs many times that where a text is not all ASCII.
+    """
+    return all(
+        character == character.upper() == character.lower() == character.casefold()
+        and unicodedata.category(character) not in ("Mn", "Lm")
+        for character in text
+    )
+
+
 def literal(pattern: str, *, case_sensitive: bool) -> Needles:
     """The matcher of a pattern as it stands."""
+    case_sensitive = case_sensitive or is_caseless(pattern)
     return Needles((pattern if case_sensitive else pattern.casefold(),), case_sensitive)
 
 
 def words(pattern: str, *, case_sensitive: bool) -> Needles:
     """The matcher of a pattern's words; those of white space only are the pattern itself."""
+    case_sensitive = case_sensitive or is_caseless(pattern)
     if not case_sensitive:
         pattern = pattern.casefold()
     return Needles(tuple(dict.fromkeys(pattern.split())) or (pattern,), case_sensitive)
