@@ -100,6 +100,7 @@ TEXTS = st.text(st.sampled_from("aAbßẞİiıſsS漢ﬁ 🦆\u0307\n"), max_siz
 
 @given(TEXTS, TEXTS.filter(bool), st.booleans())
 @example("xß", "s", False)
+@example("Sß", "ß", False)
 def test_a_place_is_where_python_finds_it(text: str, pattern: str, case: bool) -> None:
     found = literal(pattern, case_sensitive=case).find(text)
     if case:

@@ -60,7 +60,7 @@ class Needles:
         place = self._first(folded)
         if place is None or len(folded) == len(text):
             return place
-        return _unfold(text, place)
+        return _narrowed(text, _unfold(text, place), folded[place.start : place.end])
 
     def _first(self, text: str) -> Place | None:
         best: Place | None = None
@@ -123,3 +123,13 @@ def _unfold(text: str, folded: Place) -> Place:
             break
     assert start is not None
     return Place(start, len(text) if end is None else end)
+
+
+def _narrowed(text: str, place: Place, folded: str) -> Place:
+    """The least of a place that holds what was found, which may begin or end within a folded character."""
+    start, end = place.start, place.end
+    while folded in text[start + 1 : end].casefold():
+        start += 1
+    while folded in text[start : end - 1].casefold():
+        end -= 1
+    return Place(start, end)
