@@ -1,18 +1,20 @@
 """Questions about real meetings, and whether ranked search finds what they are about, beside plain BM25.
 
 A row is a speaker's turn, with the name in front. A query of QMSum names the turns that answer it; found is
-any of them among the first hits, or in the first 8 KB of the answer's text. The method was chosen on every
-second meeting, the first one included, and tried on the others. Plain is SQLite's FTS5 with
-stemming, any of the question's words but those that every question has, ranked by bm25, over the same texts.
+any of them among the first hits, or in the first 8 KB of the answer's text. The figures of ranking are chosen
+on one half of the meetings (choosing.py) and reported on both. Plain is SQLite's FTS5 with stemming, any of
+the question's words but those that every question has, ranked by bm25, over the same texts.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -26,6 +28,10 @@ from lcm_mcp.search.stems import Stemmer
 from lcm_mcp.service import Service
 from lcm_mcp.tools import lcm_grep
 
+DATA: Final = Path(
+    os.environ.get("LCM_BENCH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data"
+)
+MEETINGS: Final = DATA / "qmsum" / "val"
 FIRST: Final = (1, 10, 50)
 ANSWER_BYTES: Final = 8_192
 _REF: Final = re.compile(r"^e(\d+) ", re.MULTILINE)
@@ -76,6 +82,13 @@ class Score:
 def read_meetings(folder: Path) -> Sequence[Meeting]:
     """The meetings of a folder of QMSum, by name; queries that name no turns are left out."""
     return [_meeting(file) for file in sorted(folder.glob("*.json"))]
+
+
+def halves(meetings: Sequence[Meeting]) -> tuple[Sequence[Meeting], Sequence[Meeting]]:
+    """The half that is chosen on and the other, by the SHA-256 of their names: no choice of anybody."""
+    order = sorted(meetings, key=lambda meeting: sha256(meeting.name.encode()).digest())
+    middle = (len(order) + 1) // 2
+    return order[:middle], order[middle:]
 
 
 def _meeting(file: Path) -> Meeting:

@@ -1,14 +1,13 @@
 """Whether an agent finds what it needs: questions about meetings, and probes of real sessions.
 
 `python -m benchmarks.recall [--meetings FOLDER] [--least-requests N] [PATH …]` takes QMSum's meetings and the
-sessions under LCM_BENCH_DATA, or in ../shared/data beside the checkout. Without meetings it says so; without
+sessions under LCM_BENCHDATA, or in ../shared/data beside the checkout. Without meetings it says so; without
 sessions it probes the conversation that the package ships.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -18,14 +17,13 @@ from typing import Final
 import anyio
 
 from benchmarks.conversations import Conversation, demo_conversations, read_conversations
-from benchmarks.meetings import FIRST, Score, measure, read_meetings
+from benchmarks.meetings import DATA, FIRST, MEETINGS, Score, halves, measure, read_meetings
 from benchmarks.probes import KINDS, Outcome, probe
 from lcm_mcp.service.answers import Strategy
 
 WINDOWS: Final[tuple[int | None, ...]] = (None, 32_000, 16_000)
 STRATEGIES: Final[tuple[Strategy, ...]] = ("rolling", "lcm")
 LEAST_REQUESTS: Final = 30
-_DATA = Path(os.environ.get("LCM_BENCH_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
 _MEETINGS = (
     f"{'meetings':<28} {'queries':>7} {'@1':>6} {'@10':>6} {'@50':>6} {'in 8 KB':>8} {'recall':>7}"
     f" {'ms':>6}\n"
@@ -40,12 +38,12 @@ _PROBES = (
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure what search finds.")
     parser.add_argument("paths", nargs="*", type=Path, metavar="FILE_OR_FOLDER", help="sessions to probe")
-    parser.add_argument("--meetings", type=Path, default=_DATA / "qmsum" / "val")
+    parser.add_argument("--meetings", type=Path, default=MEETINGS)
     parser.add_argument("--least-requests", type=int, default=LEAST_REQUESTS)
     asked = parser.parse_args(arguments)
     began = time.perf_counter()
     anyio.run(_meet, asked.meetings)
-    sessions = read_conversations(asked.paths or [_DATA], asked.least_requests)
+    sessions = read_conversations(asked.paths or [DATA], asked.least_requests)
     if not sessions:
         print("No sessions to probe were given or found: this is the conversation that the package ships.\n")
     anyio.run(_probe, sessions or demo_conversations())
@@ -58,7 +56,7 @@ async def _meet(folder: Path) -> None:
         print(f"There are no meetings in {folder}.\n")
         return
     print(_MEETINGS)
-    chosen, held = await measure(meetings[::2]), await measure(meetings[1::2])
+    chosen, held = [await measure(half) for half in halves(meetings)]
     both = {name: score + held[name] for name, score in chosen.items()}
     for half, scores in (("chosen on", chosen), ("the others", held), ("all", both)):
         for name, score in scores.items():

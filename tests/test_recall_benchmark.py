@@ -1,4 +1,5 @@
-"""The benchmark of recall runs on meetings and on a conversation, and says what was found beside BM25."""
+"""The benchmark of recall runs on meetings and on a conversation, and says what was found beside BM25; the
+figures of ranking are what their rule chooses on one half of the meetings."""
 
 from __future__ import annotations
 
@@ -8,6 +9,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from benchmarks import choosing
+from benchmarks.meetings import Meeting, Query, halves, read_meetings
+from lcm_mcp.search.ranking import FIGURES
 
 ROOT = Path(__file__).resolve().parents[1]
 TURNS = [
@@ -55,3 +62,31 @@ def test_the_benchmark_of_recall_says_what_was_found(tmp_path: Path) -> None:
         assert int(count) >= 2
         assert 0 < float(shown) <= float(one) <= float(two) <= 1
         assert window != "none" or float(shown) == 1
+
+
+def meeting(name: str, answer: int) -> Meeting:
+    texts = [f"{turn['speaker']}: {turn['content']}" for turn in MEETING["meeting_transcripts"]]
+    return Meeting(name, texts, [Query("What did Ann say of the cedar budget?", frozenset([answer]))])
+
+
+def test_the_figures_of_ranking_are_chosen_without_the_other_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(choosing, "DRAWN", 12)
+    meetings = [meeting(f"m{number}", 23 if number % 2 else 2) for number in range(9)]
+    half, other = halves(meetings)
+    assert {each.name for each in half}.isdisjoint(each.name for each in other)
+    assert abs(len(half) - len(other)) == 1
+    assert halves(meetings[::-1]) == (half, other)
+    told: list[str] = []
+    chosen = choosing.choose(half, told.append)
+    assert told[0].startswith("5 meetings, 5 questions: ")
+    for name, values in {**choosing.WORDS, **choosing.MEANINGS}.items():
+        assert getattr(chosen, name) in values
+    assert (
+        choosing.choose(halves([*half, *(meeting(each.name, 9) for each in other)])[0], told.append) == chosen
+    )
+
+
+@pytest.mark.skipif("LCM_LONG" not in os.environ, reason="it takes minutes: set LCM_LONG")
+def test_the_figures_in_force_are_those_that_the_rule_chooses(shared_data: Path) -> None:
+    meetings = read_meetings(shared_data / "qmsum" / "val")
+    assert choosing.choose(halves(meetings)[0], print) == FIGURES

@@ -260,8 +260,12 @@ def _matches(stemmer: Stemmer, text: str, terms: Sequence[Term]) -> list[tuple[i
         if is_unspaced(term.stem)
         for at in re.finditer(re.escape(term.stem), text)
     ]
-    stems = {term.stem for term in terms if not is_unspaced(term.stem)}
-    said = [each for each in stemmer.places(text) if each[2] in stems] if stems else []
+    spaced = [term for term in terms if not is_unspaced(term.stem)]
+    said = [
+        (start, end, term)
+        for start, end, stem in (stemmer.places(text) if spaced else ())
+        for term in stemmer.meant(stem, spaced)
+    ]
     if said and not text.isascii():
         said = _in_characters(text, said)
     return sorted([*found, *said])

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import add
 from typing import Final, Literal, overload
 
@@ -38,6 +39,10 @@ COMMON_WORDS: Final = frozenset(_STOP.split())
 _LONGEST: Final = 40
 _LONG_NUMBER: Final = 4
 """Digits from which on a number is worth an entry; most shorter ones are those of lines in tools' output."""
+_SHARED: Final = 4
+_MORE: Final = 3
+"""A stem that goes on from another of at least _SHARED letters by up to _MORE is a form of the same word: the
+stemmer leaves "quotation" and "quote" apart, "identify" and "identification"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,19 @@ def _pairs(run: str) -> str:
     return " ".join(map(add, run, run[1:]))
 
 
+class _Meant(dict[str, tuple[str, ...]]):
+    """Of each stem that was asked for, the stems of the terms of which it is a form."""
+
+    def __init__(self, terms: Sequence[Term]) -> None:
+        super().__init__()
+        self.terms = terms
+        self.unspaced = [term.stem for term in terms if is_unspaced(term.stem)]
+
+    def __missing__(self, stem: str) -> tuple[str, ...]:
+        self[stem] = meant = tuple(term.stem for term in self.terms if _is_form(stem, term.stem))
+        return meant
+
+
 class Stemmer:
     """The tokenizer of one connection."""
 
@@ -65,6 +83,7 @@ class Stemmer:
         self._words = db.fts5_tokenizer("unicode61", [])
         self._stop = frozenset(self.stems(_STOP))
         self._common = COMMON_WORDS
+        self._meant = _Meant(())
 
     def stems(self, text: str) -> list[str]:
         """The stems of a text, in order."""
@@ -80,16 +99,24 @@ class Stemmer:
         return len(set(_said(self._stems, self.entry(text).encode(), with_places=False)))
 
     def counts(self, text: str, terms: Sequence[Term]) -> tuple[int, Mapping[str, int]]:
-        """How many words a text has, and how often those of the terms that it holds; as the index has them,
-        without writing out its pairs."""
+        """How many words a text has, and how often those of the terms that it holds, in any form; without
+        writing out the index's pairs."""
         spaced = text if text.isascii() else _RUN.sub(" ", text)
-        said = Counter(_said(self._stems, spaced.encode(), with_places=False))
-        found: dict[str, int] = {}
-        for term in terms:
-            count = text.count(term.stem) if is_unspaced(term.stem) else said[term.stem]
-            if count:
-                found[term.stem] = count
-        return said.total() + len(text) - len(spaced), found
+        said = _said(self._stems, spaced.encode(), with_places=False)
+        meant = self._meaning(terms)
+        found = Counter(chain.from_iterable(map(meant.__getitem__, said)))
+        for stem in meant.unspaced:
+            found[stem] += text.count(stem)
+        return len(said) + len(text) - len(spaced), +found
+
+    def meant(self, stem: str, terms: Sequence[Term]) -> Sequence[str]:
+        """Of which terms a word is a form, by its stem."""
+        return self._meaning(terms)[stem]
+
+    def _meaning(self, terms: Sequence[Term]) -> _Meant:
+        if self._meant.terms is not terms:
+            self._meant = _Meant(terms)
+        return self._meant
 
     def places(self, text: str) -> list[tuple[int, int, str]]:
         """The stems of a text as it stands, each with its first byte and the one behind it in UTF-8."""
@@ -144,6 +171,18 @@ def _is_telling(word: str) -> bool:
 def is_unspaced(word: str) -> bool:
     """Whether a word is written in characters that stand in pairs in the index."""
     return _RUN.fullmatch(word) is not None
+
+
+def _is_form(one: str, other: str) -> bool:
+    """Whether two stems are of one word; of unspaced characters and of numbers only where they are equal."""
+    short, long = sorted((one, other), key=len)
+    return one == other or (
+        long.startswith(short)
+        and len(short) >= _SHARED
+        and len(long) - len(short) <= _MORE
+        and long.isalpha()
+        and not _RUN.search(long)
+    )
 
 
 def _expression(word: str) -> str:

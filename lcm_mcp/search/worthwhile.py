@@ -20,7 +20,7 @@ import apsw
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import words
 from lcm_mcp.search.index import SUMMARIES
-from lcm_mcp.search.ranking import AROUND, CONTEXT, rarity
+from lcm_mcp.search.ranking import FIGURES, rarity
 from lcm_mcp.search.stems import Stemmer, Term
 from lcm_mcp.search.streams import Scope, size_of
 from lcm_mcp.transcript.model import Role
@@ -263,14 +263,15 @@ def _kept(
                     places.append(place)
         asked += AT_ONCE
     kept = {
-        place: rows[place.text] + CONTEXT * weigh(_around(seen[place.session], place.seq)) for place in places
+        place: rows[place.text] + FIGURES.context * weigh(_around(seen[place.session], place.seq))
+        for place in places
     }
     return kept, asked >= len(rows)
 
 
 def _around(seen: Mapping[int, int], seq: int) -> int:
     bits = 0
-    for near in range(seq - AROUND, seq + AROUND + 1):
+    for near in range(seq - FIGURES.around, seq + FIGURES.around + 1):
         bits |= seen.get(near, 0)
     return bits
 
@@ -293,12 +294,12 @@ def _stretches(places: Iterable[Place]) -> Iterator[tuple[SessionId, Segment]]:
     """The rows around places, each once."""
     session, low, high = None, 0, -1
     for each in sorted((place.session, place.seq) for place in places):
-        if each[0] == session and each[1] - AROUND <= high + 1:
-            high = each[1] + AROUND
+        if each[0] == session and each[1] - FIGURES.around <= high + 1:
+            high = each[1] + FIGURES.around
             continue
         if session is not None:
             yield session, Segment(Seq(low), Seq(high))
-        session, low, high = each[0], each[1] - AROUND, each[1] + AROUND
+        session, low, high = each[0], each[1] - FIGURES.around, each[1] + FIGURES.around
     if session is not None:
         yield session, Segment(Seq(low), Seq(high))
 
