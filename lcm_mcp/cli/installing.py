@@ -69,7 +69,7 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
     _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
     way = clients.CONVERSATIONS[client.name]
-    _say(told, f"Its conversations come in {way.way}: {way.how}.")
+    _say(told, click.wrap_text(f"Its conversations come in {way.way}: {way.how}.", 80))
     return {"entry": done, "hooks": hooks, "tools": tools}
 
 
