@@ -8,10 +8,10 @@ Only the forms are known here: whether an address names something stored is for 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NewType, assert_never
 
 from lcm_mcp.errors import MalformedAddress
+from lcm_mcp.values import frozen
 
 SessionId = NewType("SessionId", int)
 """The store's own number of a session, the 7 of s7; clients name sessions by key."""
@@ -27,13 +27,13 @@ TextId = NewType("TextId", int)
 """A stored text's number, over all sessions, in commit order."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowAddress:
     session: SessionId | None
     seq: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RangeAddress:
     """Rows first to last, both included."""
 
@@ -42,13 +42,13 @@ class RangeAddress:
     last: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeAddress:
     session: SessionId | None
     node: NodeId
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileAddress:
     session: SessionId | None
     file: FileId

@@ -12,9 +12,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
+
+from lcm_mcp.values import frozen
 
 
 class Shape(NamedTuple):
@@ -91,7 +92,7 @@ _BY_SHAPE = re.compile(
 _BY_NAME = tuple((name, re.compile(shape, re.IGNORECASE)) for name, (shape, _) in NAMED.items())
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redacted:
     """A text without its keys, and how many of each kind were masked."""
 

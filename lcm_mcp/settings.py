@@ -14,7 +14,6 @@ import json
 import os
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -34,6 +33,7 @@ from pydantic.alias_generators import to_camel
 
 from lcm_mcp.chain import EXTRACTIVE_ONLY, EntryList, fault_in_list, shown_list
 from lcm_mcp.errors import SettingsError
+from lcm_mcp.values import frozen
 
 Origin = Literal["default", "file", "environment", "flag"]
 Value = str | int | bool | None
@@ -166,7 +166,7 @@ def _below(parts: Mapping[str, int], name: str, line: int) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InForce:
     """One setting as it holds, under the name users write, with the layer it came from."""
 

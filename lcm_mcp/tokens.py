@@ -8,8 +8,9 @@ sums stay exact however a history is cut.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NewType
+
+from lcm_mcp.values import frozen
 
 TokenCount = NewType("TokenCount", int)
 
@@ -23,7 +24,7 @@ MOST_TOKENS = 100_000_000
 METHOD = "utf8 bytes / 4 + 12 per input + images by size"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Size:
     """What a run of inputs weighs: UTF-8 bytes of the serialised content, inputs, image tokens."""
 

@@ -22,6 +22,7 @@ _TESTS = Path(__file__).parent
 # A room is a module or package right under lcm_mcp. Rooms of one floor do not see each other, but for
 # the pairs in _BESIDE.
 _FLOORS: tuple[tuple[str, ...], ...] = (
+    ("values",),
     ("errors", "ids", "chain", "wording", "__init__"),
     ("settings", "tokens", "models", "clients", "redaction"),
     ("storage",),

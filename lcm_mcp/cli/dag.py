@@ -6,7 +6,6 @@ A node that stands under several parents is shown under each. It writes nothing 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +13,7 @@ import click
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
 from lcm_mcp.cli.text import as_commands, count, one_line, shorten
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _PAGE = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dag:
     """All nodes of a session, and the children of each that has some."""
 

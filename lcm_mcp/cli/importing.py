@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from lcm_mcp.cli.discovering import import_found
 from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
 from lcm_mcp.cli.text import count, one_line
 from lcm_mcp.errors import ImportRefused
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +45,7 @@ FORMAT_NAMES = (
 _NAMED_CONFLICTS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Wish:
     """How all files are to be read, and whether anyone wants to hear of it."""
 

@@ -9,13 +9,14 @@ is read or looked for here; tests hold the list against the importers and the pl
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, Literal
+
+from lcm_mcp.values import frozen
 
 Way = Literal["live", "by import", "by export only", "by append only"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversations:
     """A program, the format of its files (None: no importer reads any), the way in, and how it is gone."""
 

@@ -13,7 +13,6 @@ import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final, cast
@@ -21,6 +20,7 @@ from typing import Final, cast
 from lcm_mcp.clients import jsonc, toml
 from lcm_mcp.clients.places import NAME, Client, Entry, Place
 from lcm_mcp.errors import InstallRefused
+from lcm_mcp.values import frozen
 
 BEFORE: Final = ".before-lcm-mcp"
 """What the name of the copy ends with. An empty copy says that there was no file, or an empty one."""
@@ -28,7 +28,7 @@ BEFORE: Final = ".before-lcm-mcp"
 _NEW_MODE: Final = 0o600
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Form:
     """How a kind of file is read, given a member of a table, and relieved of one. Each raises ValueError."""
 
@@ -43,7 +43,7 @@ _FORMS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Installed:
     """What was done; copy is where the file as it was is kept, None where there was none."""
 
@@ -62,7 +62,7 @@ def entry_in(client: Client, file: Path) -> Entry | None:
     return _find(client, file, read_text(file))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """What is ours in a client's file: how it is found in the text, and how the text is with it, or without.
 

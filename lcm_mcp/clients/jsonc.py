@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, cast
+
+from lcm_mcp.values import frozen
 
 _COMMENT = r"//[^\r\n]*|/\*.*?\*/"
 _STRING = r'"(?:[^"\\]|\\.)*"'
@@ -20,7 +21,7 @@ _TRAILING: Final = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _SPACE: Final = re.compile(r"\s*")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Member:
     """Where a member of an object stands: its key's first character, and its value, half-open."""
 
@@ -29,7 +30,7 @@ class _Member:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Object:
     """An object's braces and its members, in their order."""
 

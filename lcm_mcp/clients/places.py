@@ -12,11 +12,11 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from lcm_mcp.errors import InstallRefused
+from lcm_mcp.values import frozen
 
 NAME: Final = "lcm"
 """What our entry is called in every client's list."""
@@ -25,7 +25,7 @@ Entry = Mapping[str, object]
 Form = Literal["json", "toml"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class System:
     """What the place of a file depends on; platform as in sys.platform."""
 
@@ -47,7 +47,7 @@ class System:
         return self.folder("XDG_CONFIG_HOME", self.home / ".config")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A client's file, and the folder without which the client was never here."""
 
@@ -55,7 +55,7 @@ class Place:
     folder: Path
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Client:
     """A program that starts MCP servers; key is the table of its file that lists them."""
 

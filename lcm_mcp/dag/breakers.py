@@ -7,10 +7,11 @@ needed. Functions take a connection and never begin or commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
+
+from lcm_mcp.values import frozen
 
 FAULTS_TO_OPEN: Final = 3
 PAUSE_MS: Final = 300_000
@@ -18,7 +19,7 @@ REFUSED_PAUSE_MS: Final = 3_600_000
 """After a refusal (a wrong key, an unknown model): it will rarely go away by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Breaker:
     """The last fault of a summarizer and how many there were in a row; open where opened_at is set.
 
@@ -32,7 +33,7 @@ class Breaker:
     again_at: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fault:
     """Why a call failed; refused: the same call would fail again. quiet_ms is how long the other side
     asked to be left alone, where that is longer than a call can wait."""

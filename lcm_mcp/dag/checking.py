@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
@@ -20,12 +19,13 @@ import orjson
 from lcm_mcp.dag.store import frontier
 from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 Fault = Literal["spans", "shape", "duplicates"]
 Key = tuple[SessionId, NodeId]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FalseNode:
     session: SessionId
     node: NodeId
@@ -40,7 +40,7 @@ class FalseNode:
         return f"s{self.session}/#{self.node} {self.why}"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Node:
     depth: int
     first: Seq
@@ -48,7 +48,7 @@ class _Node:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FalseCut:
     session: SessionId
     number: int

@@ -8,14 +8,13 @@ No summarizer is asked. Functions take a connection and never begin or commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from lcm_mcp.dag.cuts import last_cut_on
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.transcript.path import FIRST, Path
 from lcm_mcp.transcript.units import units_back
+from lcm_mcp.values import frozen
 
 _NODES = """INSERT INTO node(session, id, depth, first, last, rows, source_tokens, made_at, anchor)
     SELECT ?1, id, depth, first, last, rows, source_tokens, made_at, anchor
@@ -43,7 +42,7 @@ _MADE_BY = """SELECT count(*) FROM node WHERE session = ?1
     AND made_at <= (SELECT created_at FROM session WHERE id = ?2)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Copied:
     """How many of the source's nodes came along at a fork, and how many did not."""
 

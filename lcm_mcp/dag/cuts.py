@@ -8,7 +8,6 @@ counts whose tail starts on the active path. Functions take a connection and nev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, cast
 
 import apsw
@@ -18,19 +17,20 @@ from lcm_mcp.dag.model import FREE, Cost
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 ShownTier = Literal["rich", "primary", "stub"]
 QuoteKind = Literal["pin", "opener", "recap"]
 CutStrategy = Literal["lcm", "rolling"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownNode:
     node: NodeId
     tier: ShownTier
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Running:
     """Rolling's one summary of the rows first to last, the rung it came from, who wrote it, and what the
     answers cost that it took."""
@@ -43,7 +43,7 @@ class Running:
     cost: Cost = FREE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quote:
     """A row quoted before the tail: of its text at most so many characters, None meaning all of it."""
 
@@ -52,7 +52,7 @@ class Quote:
     characters: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cut:
     """tail_from is the first row shown verbatim; window in tokens; prefix_sha256 of all before the tail.
 

@@ -6,15 +6,15 @@ the whole store. Functions take a connection and never begin or commit.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
+
+from lcm_mcp.values import frozen
 
 Numbers = tuple[int, int]
 """Sessions from low to high."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Requests:
     """Observations kept, and what was counted for those that were measured, in tokens.
 

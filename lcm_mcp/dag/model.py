@@ -7,11 +7,11 @@ ladder chose a terse text over a thorough one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from lcm_mcp.ids import NodeId, Seq
 from lcm_mcp.tokens import TokenCount
+from lcm_mcp.values import frozen
 
 MAX_FANOUT: Final = 8
 MAX_DEPTH: Final = 8
@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 8
 TierKind = Literal["primary", "rich"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """A stored node; tokens is what its primary tier takes as shown, header included."""
 
@@ -35,7 +35,7 @@ class Node:
     level: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cost:
     """What calls took: tokens as the provider counted them, and millionths of a dollar, None where no price
     is known."""
@@ -62,7 +62,7 @@ class Cost:
 FREE: Final = Cost()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tier:
     """One text of a node, with what it takes as shown, the rung it came from, who wrote it, and what the
     answers cost that it took to get it."""
@@ -75,7 +75,7 @@ class Tier:
     cost: Cost = FREE
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summary:
     """What a ladder made of one source; rich is given where a terser text became the primary one."""
 
@@ -83,7 +83,7 @@ class Summary:
     rich: Tier | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stale:
     """The world moved on while a summary was made: nothing was written, plan again."""
 

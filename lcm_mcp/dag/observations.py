@@ -7,17 +7,17 @@ they belong to and never replace it. Functions take a connection and never begin
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
 
 from lcm_mcp.ids import SessionId
+from lcm_mcp.values import frozen
 
 OBSERVATIONS_KEPT: Final = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observed:
     """One preparation: its name, the model it was for, and what it weighed.
 
@@ -31,7 +31,7 @@ class Observed:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Measured:
     """What a provider counted for a request, in tokens; cached is None where it did not say."""
 
@@ -39,7 +39,7 @@ class Measured:
     cached_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pair:
     """An estimate's ground and a provider's count of the same request."""
 
@@ -48,7 +48,7 @@ class Pair:
     input_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One kept preparation in figures: what it weighed before and after, in tokens, times in milliseconds."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 
 from lcm_mcp.dag.model import MAX_DEPTH, MAX_FANOUT, Node
 from lcm_mcp.tokens import Size, TokenCount
 from lcm_mcp.transcript.units import Span, join
+from lcm_mcp.values import frozen
 
 MIN_LEAF_TOKENS = 256
 """A smaller source is not worth a node: its header alone would be a good part of it."""
@@ -24,7 +24,7 @@ ROOM_NODES = 12
 """A frontier needs room for so many summaries, or runs long enough to condense never form."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Policy:
     """How large things may be, in tokens. budget is what the frontier block may take.
 
@@ -53,7 +53,7 @@ class Policy:
         return TokenCount(min(self.leaf_target, source_tokens // 2, most))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Unit:
     """A whole unit that no leaf covers, with the rounds it may be divided at if it is too long."""
 
@@ -61,7 +61,7 @@ class Unit:
     rounds: Sequence[Span]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shape:
     """Units to fold (oldest first) and the frontier that stands before them (oldest first)."""
 
@@ -69,21 +69,21 @@ class Shape:
     frontier: Sequence[Node]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldLeaves:
     """Make one leaf of each span and commit them together, so that the covered end ends a unit."""
 
     spans: tuple[Span, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Condense:
     """Make one parent of these neighbours."""
 
     children: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Settled:
     """Nothing is left to do; stalled where the frontier is over its budget all the same."""
 

@@ -7,7 +7,6 @@ that were made of the old text stay as they are. Functions take a connection and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -15,6 +14,7 @@ from lcm_mcp.dag.model import Stale, Summary, Tier, TierKind
 from lcm_mcp.dag.store import put_tiers, tiers
 from lcm_mcp.ids import CutId, NodeId, SessionId
 from lcm_mcp.tokens import TokenCount
+from lcm_mcp.values import frozen
 
 _AT = """SELECT superseded.kind, text.body, superseded.tokens, superseded.level, superseded.model
     FROM superseded JOIN text ON text.id = superseded.text
@@ -29,7 +29,7 @@ _KEEP = """INSERT INTO superseded(session, node, n, kind, upto_cut, superseded_a
     FROM tier WHERE session = ?1 AND node = ?2"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Version:
     """A primary text that a node had until then; newest first."""
 

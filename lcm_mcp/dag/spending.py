@@ -7,16 +7,15 @@ they were put down, and count for the rest of its day. Functions take a connecti
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from lcm_mcp.dag.figures import Numbers
 from lcm_mcp.dag.model import Cost
 from lcm_mcp.ids import SessionId
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a call is put down: day as 2026-01-31."""
 
@@ -25,7 +24,7 @@ class Place:
     summarizer: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spent:
     """What was spent on a summarizer: unsettled are tokens of calls that could not be counted (yet), usd is
     of the calls with a known price, unpriced the others."""

@@ -9,13 +9,13 @@ connection and never begin or commit.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
 import apsw
 
 from lcm_mcp.ids import Seq, SessionId
+from lcm_mcp.values import frozen
 
 BY_RULE: Final = ("extractive", "truncation")
 """Who wrote a node that no model and no agent wrote."""
@@ -23,7 +23,7 @@ LEASE_MS: Final = 600_000
 """A page of the source and a refusal begin it anew."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """A node that is wanted, by its depth and its first and last row."""
 
@@ -32,7 +32,7 @@ class Place:
     last: Seq
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """A place that is given away until expires_at (milliseconds), or whose text waits for its batch."""
 

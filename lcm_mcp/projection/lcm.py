@@ -8,18 +8,18 @@ the next cut. Nothing is dropped to fit: a node shows less text, never none.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.projection.labels import escape_history, fence_history
 from lcm_mcp.tokens import Size, TokenCount, text_tokens, utf8_length
+from lcm_mcp.values import frozen
 
 STUB_CHARACTERS = 200
 
 ShownTier = Literal["rich", "primary", "stub"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Summarized:
     """A node as a request may show it: its header, and its text in each tier it has."""
 

@@ -8,16 +8,16 @@ it was. Nothing here reads a store, measures tokens, or knows any provider's JSO
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.transcript.model import JsonObject, Row
+from lcm_mcp.values import frozen
 
 Format = Literal["messages", "anthropic", "openai", "text"]
 FORMATS: tuple[Format, ...] = ("messages", "anthropic", "openai", "text")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TailRow:
     """A row shown verbatim, with the address to cite it by ("e104", or "s7/e104"). Images are loaded."""
 
@@ -25,7 +25,7 @@ class TailRow:
     row: Row
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Projection:
     """What a request shows after its preamble: history (None: no cut yet), then rows, oldest first.
 
@@ -38,7 +38,7 @@ class Projection:
     continues: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Notes:
     """How many things a rendering could not show in their native form, as counts of parts.
 
@@ -63,7 +63,7 @@ class Notes:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """One message of a request: `body` is the format's JSON, "role" included.
 
@@ -78,7 +78,7 @@ class Message:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rendered:
     messages: tuple[Message, ...]
     notes: Notes

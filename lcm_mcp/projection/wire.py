@@ -27,6 +27,7 @@ from lcm_mcp.projection.labels import (
 )
 from lcm_mcp.projection.model import Message, Notes, Projection, Rendered, TailRow
 from lcm_mcp.transcript.model import Image, Json, Part, Role, Row, Text, ToolCall, ToolResult
+from lcm_mcp.values import frozen
 
 Block = dict[str, Json]
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -35,7 +36,7 @@ _Key = tuple[int, int]
 """A part by its place: row in the tail, part in the row, both from 0."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class IdRule:
     """How call ids are written: where each must be unique, and in which characters."""
 
@@ -43,7 +44,7 @@ class IdRule:
     spell: Callable[[str], str] = str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """What one row says as one speaker; place is the row's index in the tail.
 
@@ -56,7 +57,7 @@ class Line:
     place: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Shown:
     """A part in a format's form (None: left out), and what that form had to give up."""
 
@@ -64,7 +65,7 @@ class Shown:
     notes: Notes = field(default_factory=Notes)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Dialect:
     """A message format: who speaks in which role, how a part is shown, how a message is written.
 
@@ -135,7 +136,7 @@ def _shows_something(part: Part) -> bool:
 # --- assembly
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Placed:
     """A block on its way into a message; place None: no row's own (history, invented)."""
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 import apsw
+
+from lcm_mcp.values import frozen
 
 SLICE_BYTES = 64 * 1024
 """UTF-8 bytes fed at a time; the write lock is held for some 15 ms."""
@@ -57,7 +58,7 @@ _FIRST = "SELECT rowid FROM gram WHERE gram MATCH ? ORDER BY rowid LIMIT ?"
 _STARTING = "SELECT DISTINCT doc FROM gram_instance WHERE term BETWEEN ? AND ?"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Clue:
     """What to ask the index for: all of `grams` (a MATCH expression), else trigrams that begin so.
 

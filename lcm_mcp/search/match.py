@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple, Protocol
+
+from lcm_mcp.values import frozen
 
 SNIPPET_CHARACTERS = 240
 MATCH_CHARACTERS = 160
@@ -37,7 +38,7 @@ class Matcher(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Needles:
     """One literal needle, or words that must all be there in any order; casefolded but for case_sensitive.
 

@@ -29,6 +29,7 @@ from lcm_mcp.search.vectors import Near, nearest
 from lcm_mcp.search.words import MOST_CHARACTERS
 from lcm_mcp.search.worthwhile import Chosen, Place, choose
 from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.values import frozen
 
 READ_CHARACTERS: Final = 4000
 """Of a text that the index named, to count its words; a word that stands behind counts once."""
@@ -44,7 +45,7 @@ _BODY = "SELECT body FROM text WHERE id = ?"
 _NEWEST = "SELECT coalesce(max(id), 0) FROM text"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Question:
     """What is asked: its terms, by which stems it may name a speaker, and its text with the model that knows
     what it means, where there is one."""
@@ -55,7 +56,7 @@ class Question:
     meaning: Meaning | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ranked:
     """A page: hits, and how many there are with those before and behind; newest is the text it ends at.
 
@@ -73,7 +74,7 @@ class Ranked:
     unknown: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Answer:
     """A row or summary that may be shown."""
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
+
+from lcm_mcp.values import frozen
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -21,7 +22,7 @@ MOST_APART: Final = 60
 """The first so many are kept apart; the rest follow as they count."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Figures:
     """What the order hangs on; `python -m benchmarks.choosing` chose the values."""
 
@@ -59,7 +60,7 @@ class Figures:
 FIGURES: Final = Figures()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Line:
     """A row or summary: how many words it has, how often each term of the question, and who speaks.
 

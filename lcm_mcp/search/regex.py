@@ -7,12 +7,12 @@ expression's matches all begin with is told to the index.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Protocol, cast
 
 from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.search.match import Place
+from lcm_mcp.values import frozen
 
 _PREFIX_BYTES = 64
 
@@ -27,7 +27,7 @@ class _Compiled(Protocol):
     def possiblematchrange(self, maxlen: int) -> tuple[bytes, bytes]: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expression:
     """A compiled expression; dots match line ends only under (?s), ^ and $ are lines' under (?m)."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 import apsw
@@ -22,12 +22,13 @@ from lcm_mcp.search.match import Matcher, Place
 from lcm_mcp.search.streams import Candidate, Position, Scope, Span
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 CLOCK_EVERY = 64
 """Candidates read between two looks at the clock."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """What counts as a hit; since and until are milliseconds since 1970 UTC, both included.
 
@@ -65,7 +66,7 @@ class Found(NamedTuple):
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scanned:
     """A page of hits.
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import add
 from typing import Final, Literal, overload
 
 import apsw
+
+from lcm_mcp.values import frozen
 
 MOST_TERMS: Final = 32
 """Different words of a question that are looked for: the first ones."""
@@ -45,7 +46,7 @@ _MORE: Final = 3
 stemmer leaves "quotation" and "quote" apart, "identify" and "identification"."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Term:
     """A word of a question: its stem, and the MATCH expression that finds it in the index."""
 

@@ -23,6 +23,7 @@ from lcm_mcp.search import index
 from lcm_mcp.search.index import SUMMARIES, Clue, Sought
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
+from lcm_mcp.values import frozen
 
 SMALL_ROWS = 250
 """No more rows than this are read, but where a look or two at the index names few of them."""
@@ -81,7 +82,7 @@ class Scope:
         return json.dumps(list(self.sessions))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """Which part of the order is wanted: positions whose anchors go from low to high, both included."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -18,6 +17,7 @@ import apsw
 from lcm_mcp.search.meaning import BYTES, MOST_CHARACTERS, Meaning, far
 from lcm_mcp.search.streams import Scope, size_of
 from lcm_mcp.search.worthwhile import AT_ONCE, SCOPE_TEXTS, Keeps, Place, is_in, places_of
+from lcm_mcp.values import frozen
 
 SLICE_CHARACTERS: Final = 24_000
 """Fed at a time; the write lock is held for some 15 ms."""
@@ -46,7 +46,7 @@ _LACKING = f"""SELECT count(*) FROM text WHERE id <= ?1 AND {_IS_ROW}
     AND NOT EXISTS(SELECT 1 FROM vector WHERE vector.text = text.id)"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Near:
     """Rows near a question, nearest first; left counts newer texts of which nothing is known yet."""
 

@@ -25,6 +25,7 @@ from lcm_mcp.search.stems import Stemmer, Term
 from lcm_mcp.search.streams import Scope, size_of
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
+from lcm_mcp.values import frozen
 
 FEW_ROWS: Final = 1000
 """Up to so many rows are all read: the index would not be faster, and every word is counted."""
@@ -79,7 +80,7 @@ def _none(text: int) -> Iterable[str]:
     return ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chosen:
     """Stretches of sessions to be read, and summaries; rest are further rows, in order.
 

@@ -8,7 +8,6 @@ exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
@@ -17,6 +16,7 @@ from mcp.shared.exceptions import MCPError
 from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.server.published import published
 from lcm_mcp.tools.text import quoted
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     from lcm_mcp.server.opening import Supply
@@ -27,7 +27,7 @@ MOST_COMPLETIONS: Final = 100
 """The protocol allows no more."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt:
     """One entry of the menu, with its single argument; write gets the argument, None where left out."""
 

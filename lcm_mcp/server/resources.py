@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import mcp_types as types
@@ -22,6 +21,7 @@ from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.service.pictures import RANGE_BYTES, ImageRange
 from lcm_mcp.tools.text import written
 from lcm_mcp.tools.tool import MOST_BYTES, AnswerTooLarge
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     from lcm_mcp.server.opening import Supply
@@ -34,7 +34,7 @@ MOST_NODES: Final = 100
 ROWS_BYTES: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """One kind of document; read gets what the URI has in place of the template's braces."""
 

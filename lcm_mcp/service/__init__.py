@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -83,12 +83,13 @@ from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.extractive import Extractive
 from lcm_mcp.transcript.exporting import ExportFormat
 from lcm_mcp.transcript.followed import Wish
+from lcm_mcp.values import frozen
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Service:
     """The use cases. Open one per process with `Service.open`, and close it."""
 

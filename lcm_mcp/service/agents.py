@@ -8,7 +8,7 @@ that it keeps the rules of summarizers/submitted.py, and nothing is stored that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import apsw
 
@@ -28,13 +28,14 @@ from lcm_mcp.settings import LcmSettings
 from lcm_mcp.summarizers import ladder, submitted
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.values import frozen
 
 MOST_TRIES = 5
 LEVEL = 1
 """An agent is asked for the details once; what is wrong it puts right itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WantedSummary:
     """A summary that is wanted, with a piece of its source; task is null where none is, and note says why.
 
@@ -59,7 +60,7 @@ class WantedSummary:
     note: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Submitted:
     """What became of a text. Refused: reason says why, and the task is the agent's until expires_at.
 
@@ -80,7 +81,7 @@ class Submitted:
     expires_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Stored:
     """A text that stands in a node, and who wrote what stood there before."""
 
@@ -88,7 +89,7 @@ class _Stored:
     replaced: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lost:
     """A text that fits nowhere any more."""
 

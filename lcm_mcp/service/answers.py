@@ -8,11 +8,12 @@ what does not apply is null. behind tells of followed files that have more to re
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from lcm_mcp.transcript.importers.report import ImportReport
 from lcm_mcp.transcript.model import Json, Role
+from lcm_mcp.values import frozen
 
 Status = Literal["not_needed", "compacted", "scheduled", "limited", "unknown_window", "failed"]
 """How a preparation went. scheduled: a compaction is not at its end yet; it goes on beside the requests, or
@@ -21,7 +22,7 @@ Strategy = Literal["rolling", "lcm", "none"]
 Format = Literal["messages", "anthropic", "openai", "text"]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionLine:
     """One stored session; parent is the key of the session it belongs to, with the link's kind.
 
@@ -45,7 +46,7 @@ class SessionLine:
     last_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionPage:
     """scope says whose sessions were looked at: a project's or the whole store's."""
 
@@ -57,7 +58,7 @@ class SessionPage:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeLine:
     """One node; span is its first and last row, preview at most 200 characters of its summary.
 
@@ -77,7 +78,7 @@ class NodeLine:
     made_at: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodePage:
     """Nodes in the order of the rows they cover, a parent before its children.
 
@@ -95,7 +96,7 @@ class NodePage:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hit:
     """One row or summary that matches; offset is the match's first character in its text."""
 
@@ -111,7 +112,7 @@ class Hit:
     also: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HitPage:
     """Hits in one order; total where the search came to its end, else at_least so many.
 
@@ -132,7 +133,7 @@ class HitPage:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TierLine:
     """A tier, and what the answers cost that it took; usd is null where no price is known."""
 
@@ -144,7 +145,7 @@ class TierLine:
     cost_usd: float | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileLine:
     """A large tool result whose call named a path, in a line: summary says what is in it."""
 
@@ -156,7 +157,7 @@ class FileLine:
     summary: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SupersededLine:
     """A text that a node had before it was made again; requests show it until the next cut."""
 
@@ -167,7 +168,7 @@ class SupersededLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodeDescription:
     """A node whole: text is its most thorough tier, superseded the last of what it said before, newest
     first, files the first of the files that its rows hold, each with how many there are."""
@@ -194,7 +195,7 @@ class NodeDescription:
     superseded_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PartLine:
     """A part by its kind and size, with the tool's name, the media type or the file's id where it has one."""
 
@@ -203,7 +204,7 @@ class PartLine:
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowDescription:
     """A row's place: parts are its first 200 of part_count; variants counts other content that came under its
     entry_id.
@@ -231,7 +232,7 @@ class RowDescription:
     outcome_count: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FileDescription:
     """A file that a tool read, without its body: head is how that begins, same_content its other handles.
 
@@ -251,7 +252,7 @@ class FileDescription:
     same_content: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Description:
     """Exactly one of node, row and file is given."""
 
@@ -262,7 +263,7 @@ class Description:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PayloadPiece:
     """A piece of the JSON list of a row's parts, too long for one answer: join json until total is reached.
 
@@ -274,7 +275,7 @@ class PayloadPiece:
     json: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ExpandedRow:
     """A row or a piece of one: offset counts characters of the derived text; complete: the text ends here.
 
@@ -293,7 +294,7 @@ class ExpandedRow:
     payload_piece: PayloadPiece | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Expansion:
     session: str
     id: str
@@ -302,7 +303,7 @@ class Expansion:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Receipt:
     """What an append did: a ref for each entry in order, those known already, those with other content."""
 
@@ -315,7 +316,7 @@ class Receipt:
     notes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Check:
     """One thing the doctor looked at; detail says what was found and, if not ok, what to do."""
 
@@ -324,14 +325,14 @@ class Check:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SettingLine:
     name: str
     value: Json
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Diagnosis:
     path: str
     healthy: bool
@@ -339,7 +340,7 @@ class Diagnosis:
     settings: tuple[SettingLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folded:
     """What folding a session at import made."""
 
@@ -349,7 +350,7 @@ class Folded:
     summary_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Imported:
     """One session that an import fed."""
 
@@ -362,7 +363,7 @@ class Imported:
     folded: Folded | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportOutcome:
     """What one file held, and what became of it; masked counts, by kind, keys that were not stored."""
 

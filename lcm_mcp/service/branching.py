@@ -7,7 +7,6 @@ costs all rows of its session, but of their texts only how each unit begins.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 import apsw
@@ -20,11 +19,12 @@ from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import all_marks
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import Span, units
+from lcm_mcp.values import frozen
 
 SAID_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeUnit:
     """A unit of a branch by its first and last row; said is how the first one begins."""
 
@@ -36,7 +36,7 @@ class TreeUnit:
     said: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TreeBranch:
     """Units oldest first. after is the row the branch leaves, unit the first row of that row's unit; both are
     null where it begins the conversation."""
@@ -49,7 +49,7 @@ class TreeBranch:
     units: tuple[TreeUnit, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Begun:
     """A session that starts from row `opener` of this one; unit is the first row of that row's unit.
 
@@ -66,7 +66,7 @@ class Begun:
     outcome: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tree:
     """The active path is the first branch, removed ones follow. parent and opener say what it starts from."""
 

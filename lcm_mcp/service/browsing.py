@@ -8,7 +8,6 @@ be reached. It writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, assert_never
 
 import apsw
@@ -35,6 +34,7 @@ from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path, Segment, followers, run_from
 from lcm_mcp.transcript.sealing import derive_text, readable
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 PART_CHARACTERS: Final = 4_000
 PAGE_CHARACTERS: Final = 100_000
@@ -42,7 +42,7 @@ PAGE_CHARACTERS: Final = 100_000
 PARTS_SHOWN: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownImage:
     """number is what its bytes are asked for by; null where they were never stored."""
 
@@ -53,7 +53,7 @@ class ShownImage:
     height: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownPart:
     """A part as words: name is the tool's, or the type of a block that is none of these; more counts the
     characters left out. call ties a result to its call, file names a large result's handle."""
@@ -68,7 +68,7 @@ class ShownPart:
     images: tuple[ShownImage, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Leaving:
     """Rows that follow a row instead of the next one shown: first to last, and whether they are active."""
 
@@ -77,7 +77,7 @@ class Leaving:
     active: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Starting:
     """A fork or child that starts from a row."""
 
@@ -86,7 +86,7 @@ class Starting:
     title: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ShownRow:
     """opens: a unit begins here. parts and starts are the first PARTS_SHOWN, more_… counts the others."""
 
@@ -105,7 +105,7 @@ class ShownRow:
     more_starts: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Conversation:
     """Rows of the path from `first` to `line`, oldest first; leaf is where the active path ends.
 

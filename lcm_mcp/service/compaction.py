@@ -7,7 +7,6 @@ lost. The two strategies are cutting.py (lcm) and rolling.py.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import Literal
 from uuid import uuid4
 
@@ -21,11 +20,12 @@ from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.values import frozen
 
 LEASE_POLL_S = 0.05
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wanted:
     """A compaction of a session for a window."""
 

@@ -8,7 +8,7 @@ cut stays and is shown.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import apsw
@@ -35,6 +35,7 @@ from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import join
+from lcm_mcp.values import frozen
 
 STRATEGY = "lcm"
 MAX_STALE_CUTS = 5
@@ -69,7 +70,7 @@ async def fold_and_cut(
     return None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Aim:
     """The tail that is wanted, what there is to fold and condense before it, and the sizes for that."""
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio.to_thread
@@ -20,9 +19,10 @@ from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Facts
 from lcm_mcp.transcript.importers import FORMATS
 from lcm_mcp.transcript.importers.places import CLIENTS, Client, files_in, folders_of
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Found:
     """A folder of a client: whether it is there and its format known, and what is in it.
 
@@ -40,7 +40,7 @@ class Found:
     alone: tuple[Path, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Discovery:
     """What there is on this machine; todo are the files to import, oldest first."""
 

@@ -8,7 +8,7 @@ or left out, but an image that fits no page is given by its resource. A page rea
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import apsw
 
@@ -25,6 +25,7 @@ from lcm_mcp.transcript.model import File, Row
 from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 PAYLOAD_BYTES = 150_000
 """JSON of parts in one page, without images; both channels of an answer together then stay below 400 KB."""
@@ -33,7 +34,7 @@ ROW_BYTES = 40
 READ_ROWS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Place:
     """Where to go on: a row, characters of its text given, and of its parts' JSON (None: not begun)."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 import apsw
@@ -30,6 +30,7 @@ from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript import files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.units import Span, join, rounds, units
+from lcm_mcp.values import frozen
 
 MAX_STALE_PLANS = 5
 UNKNOWN_ID = NodeId(999_999)
@@ -39,7 +40,7 @@ REMAKE_S = 45.0
 """How long one node may take to be made again: a call is answered within 50 s."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Goal:
     """Fold the whole units that end before row `before`, and condense what stands before them.
 
@@ -54,7 +55,7 @@ class Goal:
     divided: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Plan:
     shape: Shape
     leaf: Seq

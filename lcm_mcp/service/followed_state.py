@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.transcript import followed
+from lcm_mcp.values import frozen
 
 NO_FILE = "no ordinary file stands there now"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class State:
     """How following stands: how many files, those gone, those with trouble, and how many cannot be read.
 

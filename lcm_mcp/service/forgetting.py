@@ -7,8 +7,6 @@ and is said. Copies that were made of the store before are not known here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from lcm_mcp.dag import store as dag
@@ -19,9 +17,10 @@ from lcm_mcp.search import index, vectors, words
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace, named_session
 from lcm_mcp.transcript import followed, purging, sessions
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forgotten:
     """What went, and what stays: texts that the sessions kept_by hold too, and the sessions it had begun.
 

@@ -7,7 +7,6 @@ are one transaction, and both repeated change nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import count
 
 import apsw
@@ -25,9 +24,10 @@ from lcm_mcp.transcript.model import BEGINNING, Draft, Text
 from lcm_mcp.transcript.path import Path, common
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, Session
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Forked:
     """A fork: created is false where this very fork was there already.
 
@@ -47,7 +47,7 @@ class Forked:
     last_seq: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Rewound:
     """How many rows are off the path now that were on it, how many are on it again, and where it ends."""
 

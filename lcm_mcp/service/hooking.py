@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import cast
@@ -25,6 +24,7 @@ from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.reading import list_nodes
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.values import frozen
 from lcm_mcp.wording import count
 
 HOOK_S = 3.0
@@ -41,7 +41,7 @@ _FOLDING = ("PreCompact", "PreCompress", "SessionStart", "SessionEnd")
 _BEGINNING = ("SessionStart",)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HookEvent:
     """What a client tells its hook; source is why a session starts."""
 

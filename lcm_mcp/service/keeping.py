@@ -7,7 +7,6 @@ needs no more memory than a short one. Neither changes the store.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
@@ -15,9 +14,10 @@ import apsw
 from lcm_mcp.service.workplace import Workplace, wanted_session
 from lcm_mcp.transcript import exporting
 from lcm_mcp.transcript.exporting import Export, ExportFormat
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BackedUp:
     """A backup that was made, looked through and found sound."""
 

@@ -7,7 +7,7 @@ as one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Literal
 
 import orjson
@@ -25,13 +25,14 @@ from lcm_mcp.service.windows import Preamble, Window, WindowSource
 from lcm_mcp.settings import Settings
 from lcm_mcp.tokens import METHOD, bytes_to_tokens, utf8_length
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.values import frozen
 
 PREVIEW_CHARACTERS = 180
 MAX_NODES_NAMED = 100
 MAX_FAULTS = 8
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Judged:
     """How a preparation stands: its view before and now, for whom it is, and what was done.
 

@@ -8,7 +8,6 @@ the same numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import chain, count
 
 import apsw
@@ -21,11 +20,12 @@ from lcm_mcp.transcript import placing, sessions, store
 from lcm_mcp.transcript.importers import SessionFound
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import NewSession, Session
+from lcm_mcp.values import frozen
 
 NO_ROW = Seq(0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _File:
     """What is said of a file: the source that its sessions are known under, and its path."""
 

@@ -7,7 +7,6 @@ cut and the leaf of the first (and of the held one), so it shows the same whatev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import cast, get_args
 
 from lcm_mcp.errors import BadCursor
@@ -19,12 +18,13 @@ from lcm_mcp.service.viewing import View
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 PAGE_BYTES = 150_000
 """JSON of messages in one page; text and structured answer together then stay below 400 KB."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What every page of one projection says alike, and what only the first one does."""
 
@@ -38,7 +38,7 @@ class Facts:
     recalled: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Start:
     """Where a page starts: a place among the messages given, and characters of its JSON given already."""
 
@@ -46,7 +46,7 @@ class Start:
     offset: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HeldMark:
     """The projection that a splice starts from, as a cursor holds it."""
 
@@ -57,7 +57,7 @@ class HeldMark:
     recalled: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bookmark:
     """What a cursor holds: the projection by its cut and leaf, where to go on in it, and since when; recalled
     are the rows recalled in it."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from lcm_mcp.dag.cuts import Cut
 from lcm_mcp.dag.model import FREE, Cost, Node
+from lcm_mcp.values import frozen
 
 
 @dataclass(slots=True)
@@ -56,7 +57,7 @@ class Progress:
         return self.planned_tokens or None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Compacted:
     """How a compaction ended: cut is the new one, None where the one in force stays."""
 

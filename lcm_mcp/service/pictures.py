@@ -7,7 +7,7 @@ which its bytes are read. Nothing is decoded or made smaller.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import apsw
@@ -18,6 +18,7 @@ from lcm_mcp.transcript import pictures
 from lcm_mcp.transcript.blocks import Block, part_to_json
 from lcm_mcp.transcript.model import Image, Json, Part, Row, ToolResult
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 RANGE_BYTES: Final = 240_000
 """Of an image in one answer; as base64 a third more."""
@@ -25,7 +26,7 @@ LARGEST_BYTES: Final = 375_000
 """Images of one page together; as base64 500,000, so that an answer stays below the 1 MiB of clients."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImageRange:
     """Bytes of an image from `offset` on; following is where the next range starts, null at the end."""
 

@@ -8,7 +8,6 @@ lists, and writes nothing. A pin shows from the next cut on; nothing here makes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -20,11 +19,12 @@ from lcm_mcp.transcript import pins, store
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 PREVIEW_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PinLine:
     """A pinned row; at is the row's own time, preview at most 200 characters of its text on one line."""
 
@@ -36,7 +36,7 @@ class PinLine:
     preview: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Pins:
     """The pinned rows of a session, in their order; changed are those that this call pinned or unpinned."""
 

@@ -6,14 +6,14 @@ unless the name says bytes, characters or provider.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.service.answers import Format, Status, Strategy
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """A stretch of the prepared request, in order; preview is at most 180 characters."""
 
@@ -27,7 +27,7 @@ class Section:
     preview: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done:
     """What a compaction did before this answer; nodes names the first 100 it made.
 
@@ -51,7 +51,7 @@ class Done:
     cost_usd: float | None = 0.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Counts:
     """How much a projection shows: its tokens, summaries and rows shown word for word."""
 
@@ -60,7 +60,7 @@ class Counts:
     tail_rows: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Observation:
     """The description of one preparation; percentages and tokens as they were in force then.
 
@@ -100,7 +100,7 @@ class Observation:
     done: Done | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wire:
     """How a projection was given: in which form, in how many messages, and where cache marks go.
 
@@ -115,7 +115,7 @@ class Wire:
     recalled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PreparedMessage:
     """One message in the asked format, with the addresses of the rows it shows (none for summaries)."""
 
@@ -123,7 +123,7 @@ class PreparedMessage:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Inserted:
     """A message as in PreparedMessage, and its place in the projection, counted from 0."""
 
@@ -132,7 +132,7 @@ class Inserted:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fragment:
     """A piece of a message too large for one page: join json over pages until offset + len(json) = total.
 
@@ -146,7 +146,7 @@ class Fragment:
     sources: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prepared:
     """A page of the projection named by prepared, with what an append in the same call did.
 

@@ -8,7 +8,7 @@ changes. If a pass fails, the last cut is shown and the status says so; no call 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -45,6 +45,7 @@ from lcm_mcp.service.writing import NOT_MEASURED, Guard, append, keep_usage
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 COMPACTION_S = 40.0
 """The longest a request waits for a compaction: clients give up at 60 s, and the answer takes time too."""
@@ -128,7 +129,7 @@ def _select(
     return selected
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Lines:
     """How large the window is, who says so, and its lines; None where nobody knows it."""
 

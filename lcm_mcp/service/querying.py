@@ -13,7 +13,7 @@ import re
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 
 import apsw
@@ -38,6 +38,7 @@ from lcm_mcp.transcript import store
 from lcm_mcp.transcript.model import Role, Row
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 MOST_TERMS = 12
 LEAST_TERM_CHARACTERS = 3
@@ -57,7 +58,7 @@ _TERM = re.compile(r'"([^"]+)"|(\S+)')
 _EDGES = "?!.,;:()[]{}'`“”„«»…"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Evidence:
     """A row that bears on a question, or the piece of it around the terms; offset counts characters.
 
@@ -75,7 +76,7 @@ class Evidence:
     terms: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class QueryAnswer:
     """An answer with the rows it cites; or, where answer is null, all evidence that the budget holds.
 
@@ -99,7 +100,7 @@ class QueryAnswer:
     behind: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Looked:
     """What a search in the store brought: the evidence, and how many rows it is of."""
 

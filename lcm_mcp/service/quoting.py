@@ -7,7 +7,6 @@ has no room for it, named in a note; the others are quoted by their beginning.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import apsw
@@ -22,13 +21,14 @@ from lcm_mcp.transcript import pins, store
 from lcm_mcp.transcript.model import RowMark
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 OPENER_CHARACTERS = 4000
 OPENER_SHARE = 20
 """The request that a divided unit is about is quoted up to a twentieth of the window."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Quotes:
     """The quotes of a cut, rendered, and the pinned rows that found no room."""
 

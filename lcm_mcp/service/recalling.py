@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import apsw
 
@@ -31,6 +31,7 @@ from lcm_mcp.transcript import store
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.path import FIRST, Path
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.values import frozen
 
 MOST_ROWS = 6
 MOST_CHARACTERS = 900
@@ -45,7 +46,7 @@ NO_ROOM = "query: the window has no room for recalled rows."
 NOTHING_FOUND = "query: no row that is no longer shown holds a word of it."
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """A recalled row, and the character its passage starts with."""
 
@@ -53,7 +54,7 @@ class Mark:
     start: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Recalled:
     """What was recalled, oldest first, as it is shown; and why nothing was, where that is so."""
 

@@ -6,8 +6,6 @@ said then. Requests show the new text from the next cut on. What the node said i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from lcm_mcp.dag import store as dag
@@ -19,9 +17,10 @@ from lcm_mcp.service.memory import memory_policy
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.workplace import Workplace, addressed, existing_node, parse_node
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Redone:
     """A node made again: changed is false where the same text came of it, and then nothing was written.
 

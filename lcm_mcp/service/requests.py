@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.service.answers import Format, Strategy
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class GrepQuery:
     """pattern has 1 to 500 characters; since and until are ISO 8601, both included; node is #12 or s7/#12.
 
@@ -38,7 +38,7 @@ class GrepQuery:
         return self.order == "relevance"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """What a provider counted for the request that was prepared under this name, in tokens."""
 
@@ -47,7 +47,7 @@ class Usage:
     cached_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PrepareQuery:
     """window_tokens and preamble_tokens are tokens; system and tools are the preamble itself, unstored.
 

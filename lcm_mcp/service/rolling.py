@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 import anyio.to_thread
@@ -42,6 +42,7 @@ from lcm_mcp.transcript import files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import Span, rounds, units
+from lcm_mcp.values import frozen
 
 STRATEGY: Final = "rolling"
 WORTHWHILE_TOKENS = 64
@@ -49,7 +50,7 @@ WORTHWHILE_TOKENS = 64
 MAX_STALE_CUTS = 5
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chunk:
     """What one call folds beside the summary so far: stored summaries, then rows.
 
@@ -63,7 +64,7 @@ class Chunk:
     ends_unit: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Eviction:
     """What a pass has to fold, oldest first, and how long the summary of it may be, in tokens."""
 

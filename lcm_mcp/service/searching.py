@@ -8,7 +8,7 @@ ever rewritten or guessed silently.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import attrgetter
 
 import apsw
@@ -38,6 +38,7 @@ from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 from lcm_mcp.wording import count
 
 _ASKED = attrgetter(*(name for name in GrepQuery.__dataclass_fields__ if name not in ("limit", "cursor")))
@@ -46,7 +47,7 @@ SCAN_S = 5.0
 NEAR_HITS = 3
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a query looks: in words, under a name that stays the same as sessions come and grow."""
 

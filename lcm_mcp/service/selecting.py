@@ -6,7 +6,6 @@ makes no cut, so a request shows it at once and compacts when its window asks fo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import apsw
@@ -15,9 +14,10 @@ from lcm_mcp.service.answers import Strategy
 from lcm_mcp.service.workplace import Workplace, strategy_of, wanted_session
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Selection:
     """A session's strategy, who chose it, and how many rows it holds, removed ones among them."""
 

@@ -8,7 +8,6 @@ asked. A breaker that is open refuses too.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -28,6 +27,7 @@ from lcm_mcp.summarizers.metered import Metered, Model, PutDown
 from lcm_mcp.summarizers.model import Summarizer
 from lcm_mcp.summarizers.providers import AnthropicModel, OpenaiModel
 from lcm_mcp.tokens import BYTES_PER_TOKEN
+from lcm_mcp.values import frozen
 
 PROMPT_BYTES = 4096
 """Of a prompt, what it says beside the source."""
@@ -76,7 +76,7 @@ def most_source_tokens(work: Workplace) -> int | None:
     return min(rooms, default=None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PassAccount:
     """The account of one pass."""
 

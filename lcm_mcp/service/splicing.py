@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise, takewhile
 from typing import Literal
 
@@ -29,11 +29,12 @@ from lcm_mcp.service.viewing import View, named_view, rendered
 from lcm_mcp.transcript import store
 from lcm_mcp.transcript.model import RowMark, ToolCall
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 _NAME = re.compile(r"c(\d{1,18})\.e(\d{1,18})")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Held:
     """The projection that a client holds, and how it was given."""
 
@@ -41,7 +42,7 @@ class Held:
     wire: Wire
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Piece:
     """A message that the client is given, at its index in the projection."""
 
@@ -49,7 +50,7 @@ class Piece:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Change:
     """The projection as what is left of the held one: `keep` messages after the first `omit`, and pieces.
 
@@ -71,7 +72,7 @@ class Change:
         return "splice" if self.pieces or self.keep < self.held.wire.messages else "none"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Asked:
     """For whom a projection is wanted, and in which format."""
 

@@ -7,7 +7,6 @@ it holds. Reading only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 import apsw
 
@@ -23,11 +22,12 @@ from lcm_mcp.transcript import figures, files, sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import units_back
+from lcm_mcp.values import frozen
 
 _EVERY: figures.Numbers = (1, 2**63 - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Stats:
     """Figures of a session, or of all (session and strategy are null then).
 
@@ -71,7 +71,7 @@ class Stats:
     large_inline: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Active:
     """What active paths hold, and how much of it is under summaries."""
 

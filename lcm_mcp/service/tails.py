@@ -8,7 +8,6 @@ room otherwise; then the tail starts at one of its rounds, at the latest at the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 
 import apsw
@@ -20,9 +19,10 @@ from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
 from lcm_mcp.transcript.units import Span, join, rounds, units_back
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tail:
     """Where the tail should start, what it weighs from there on, and where it may start at the latest.
 

@@ -7,7 +7,6 @@ running totals of some rows, so it costs those and not the rows between. It writ
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -20,12 +19,13 @@ from lcm_mcp.service.times import iso
 from lcm_mcp.service.workplace import Workplace, existing_row, wanted_session
 from lcm_mcp.transcript import store
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 STEPS: Final = 200
 SAMPLES: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TrailPoint:
     """One preparation: sizes in tokens, by our estimate unless the name says calibrated or provider.
 
@@ -49,7 +49,7 @@ class TrailPoint:
     provider_cached_tokens: int | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sample:
     """What the conversation weighed, whole and word for word, up to and with a row."""
 
@@ -58,7 +58,7 @@ class Sample:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trail:
     """points are newest first; samples, oldest first, come with the first page alone."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import cast
 
@@ -18,12 +18,13 @@ import orjson
 
 from lcm_mcp.service.times import iso, now_ms
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.values import frozen
 
 KEPT = 20
 _MOST_CHARACTERS = 500
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """How a hook's call ended: at an instant (milliseconds since 1970 UTC), with a problem or (None) well."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import apsw
@@ -30,13 +30,14 @@ from lcm_mcp.summarizers.model import Summarizer
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 ALL_S = 24 * 3600.0
 FAILURES_TO_STOP = 3
 """In a row: one source may be too long for every model, three in a row are no accident."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Upgraded:
     """How many nodes a model wrote, how many keep their text, how many are left; failed says why.
 

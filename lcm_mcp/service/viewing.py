@@ -7,7 +7,6 @@ Functions take a read-only connection.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -25,9 +24,10 @@ from lcm_mcp.tokens import Size
 from lcm_mcp.transcript import sessions, store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class View:
     """A session as one projection sees it; history is what stands before the tail, where there is a cut."""
 
@@ -81,7 +81,7 @@ def _view(db: apsw.Connection, session: Session, cut: Cut | None, leaf: Seq) -> 
     return View(session, leaf, cut, history, size)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outline:
     """What stands where in a projection, without its rows: quotes as they are shown, the tail by its first
     and last row (0 where there is none) and the text it begins with."""

@@ -7,7 +7,6 @@ rule. The plan is the one that sessions are folded by which no window is known f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import apsw
@@ -26,12 +25,13 @@ from lcm_mcp.summarizers import ladder
 from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.units import Span, join, rounds
+from lcm_mcp.values import frozen
 
 RULE_NODES = 8
 """Of the nodes made by rule, how many are looked at for one that is free."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """What a task is about: the node over its rows where there is one, and which rows those are."""
 

@@ -8,7 +8,6 @@ requests of this session to say how many bytes a token really has: then lines an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 from typing import Literal
 
@@ -28,6 +27,7 @@ from lcm_mcp.tokens import BYTES_PER_TOKEN, PREAMBLE_TOKENS, TOOL_TOKENS, Size, 
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 WindowSource = Literal["argument", "setting", "catalogue", "estimate", "unknown"]
 
@@ -42,7 +42,7 @@ LEAST_RATIO, MOST_RATIO = 2.0, 8.0
 """Bytes a token: a provider's count outside of these is of something else than this request."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Preamble:
     """What the request brings itself: the estimate by the fixed rule, and what it is made of."""
 
@@ -56,7 +56,7 @@ class Preamble:
         return (self.size + shown).tokens_at(bytes_per_token)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Window:
     """A window and what it is divided into, in tokens; preamble is what the request brings itself.
 

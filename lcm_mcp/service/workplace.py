@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 import apsw
@@ -44,12 +44,13 @@ from lcm_mcp.transcript.model import File, Row
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 EVERYWHERE = "*"
 """As a project, or as the session of a search: all of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Workplace:
     """The open store, the settings in force and the summarizers in the order they are tried: models, each
     call of which is accounted for, then the chain's end, which costs nothing.
@@ -158,7 +159,7 @@ def parse_node(text: str) -> NodeAddress:
     return address
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Chain:
     """The rows an address stands for: a path and the first and last row on it."""
 

@@ -7,7 +7,7 @@ once it is durable.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import takewhile
 
 import anyio.to_thread
@@ -30,6 +30,7 @@ from lcm_mcp.transcript.path import Path as RowPath
 from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.transcript.sessions import MAX_KEY_CHARACTERS, NewSession, Session
+from lcm_mcp.values import frozen
 
 MAX_ENTRIES = 5000
 NOT_MEASURED = (
@@ -38,12 +39,15 @@ NOT_MEASURED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guard:
     """What the client believes about the session's end; nothing is appended where it is wrong."""
 
     after: str | None = None
     expect_last_seq: int | None = None
+
+
+UNGUARDED = Guard()
 
 
 def checked_key(key: str, argument: str = "session") -> str:
@@ -81,7 +85,7 @@ async def append(
     work: Workplace,
     key: str,
     entries: Sequence[object],
-    guard: Guard = Guard(),
+    guard: Guard = UNGUARDED,
     title: str | None = None,
     project: str | None = None,
     usage: Usage | None = None,

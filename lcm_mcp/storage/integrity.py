@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 
 import apsw
 
 from lcm_mcp.storage.schema import VERSION, migrate
+from lcm_mcp.values import frozen
 
 __all__ = [
     "VERSION",
@@ -30,7 +30,7 @@ _OF_INDEX = "fts5"
 """Stands in what SQLite says of a full-text index, which can be made anew; all else is in the file itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Part:
     """A table, index or trigger of the schema; a derived one can be made again, for it holds nothing of its
     own."""

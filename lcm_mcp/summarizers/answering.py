@@ -7,11 +7,11 @@ everything that it cites is among the rows it was given: who reads it can look e
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lcm_mcp.summarizers.prompting import CLOSES, OPENS, WORDS_PER_TOKEN, Prompt, outgoing
 from lcm_mcp.summarizers.submitted import MOST_NAMED, addresses
 from lcm_mcp.tokens import TokenCount, text_tokens
+from lcm_mcp.values import frozen
 
 _SYSTEM = (
     "You answer a question from the memory of a coding agent. Between the marks "
@@ -24,7 +24,7 @@ _SYSTEM = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Excerpt:
     """A row, or a piece of one, under its address."""
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from lcm_mcp.summarizers.facts import ARROW
 from lcm_mcp.summarizers.sentences import clean, clip
 from lcm_mcp.transcript.model import File, Image, Json, Text, ToolCall, ToolResult
 from lcm_mcp.transcript.naming import PATH_KEYS
+from lcm_mcp.values import frozen
 
 Status = Literal["ok", "failed", "no result"]
 
@@ -74,7 +74,7 @@ _BORING = re.compile(r"^(?:FAIL$|ok |exit code \d+|npm warn|> |\$ |warning: )|ht
 REFUSAL = "The user doesn't want to proceed with this tool use"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Act:
     """A call understood: what is its short written form, paths what it names, changes whether it writes."""
 
@@ -87,7 +87,7 @@ class Act:
         return self.what.startswith("$ ")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """How an act ended; ref is the address of its call."""
 
@@ -101,7 +101,7 @@ class Outcome:
         return f"{self.what}{ARROW}{self.status}" + (f": {self.detail}" if self.detail else "")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Done:
     """A call with what became of it, at ref; its result, if it has one, stands in the row answered.
 

@@ -15,7 +15,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
@@ -25,6 +24,7 @@ from lcm_mcp.chain import CommandEntry
 from lcm_mcp.summarizers.metered import CallFault, Reply
 from lcm_mcp.summarizers.prompting import Prompt
 from lcm_mcp.summarizers.secrets import scrubbed, short_reason
+from lcm_mcp.values import frozen
 
 INSIDE = "INSIDE_LCM_SUMMARIZER"
 MOST_BYTES = 1_000_000
@@ -33,7 +33,7 @@ UNKNOWN_OUTPUT_TOKENS = 4096
 """What a program may take beyond the summary; nobody counts it, so this much is put down."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class CommandModel:
     """A program, and the folder it works in, which is made where it is missing."""
 

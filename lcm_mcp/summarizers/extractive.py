@@ -35,6 +35,7 @@ from lcm_mcp.summarizers.model import Answer, FoldSource, NodesSource, Request, 
 from lcm_mcp.summarizers.rolling import glean_fold
 from lcm_mcp.summarizers.sentences import clip
 from lcm_mcp.tokens import BYTES_PER_TOKEN, utf8_length
+from lcm_mcp.values import frozen
 
 NAME = "extractive"
 THOROUGH_TOKENS = 768
@@ -55,7 +56,7 @@ NOTE_WIDTHS = (800, 480, 240, 120)
 QUOTE_WIDTH = 240
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Extractive:
     """The chain's default end: always there, always the same answer."""
 
@@ -99,7 +100,7 @@ def _room_tokens(request: Request) -> int:
     return max(1, min(request.target_tokens, request.limit_tokens))
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Fit:
     """A page, the indices of the facts on it, and whether every fact that is not spare is among them."""
 

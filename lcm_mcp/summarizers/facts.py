@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from lcm_mcp.summarizers.sentences import clean, clip
 from lcm_mcp.tokens import utf8_length
+from lcm_mcp.values import frozen
 
 ARROW = " ⇒ "
 ROOT = "Files in "
@@ -24,7 +24,7 @@ BRIEFEST_BYTES = 84
 QUOTED = "“"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Section:
     """A heading; share is the part of the page, in percent, it may take before others had theirs."""
 
@@ -49,7 +49,7 @@ IN_ORDER_OF_READING = (REQUESTS, CHANGED, READ, SEEN, COMMANDS, SAID, FOUND, NAM
 IN_ORDER_OF_NEED = (REQUESTS, ERRORS, LAST, CHANGED, COMMANDS, SAID, FOUND, READ, NAMES, SEEN)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Fact:
     """One thing worth keeping. ref is its row or range ("" in Names), rank its need within its section.
 
@@ -66,7 +66,7 @@ class Fact:
     brief: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Parsed:
     """What a summary in our form says; unshown counts, by section title, what it had to leave out.
 

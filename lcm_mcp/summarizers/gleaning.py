@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import islice
 
 from lcm_mcp.summarizers.calls import (
@@ -39,6 +39,7 @@ from lcm_mcp.summarizers.readings import PROSE_CHARS, is_data, shown, told
 from lcm_mcp.summarizers.sentences import clean, clip, is_plan, is_prose, names, sentences, terms, weigh
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript.model import File, Image, Json, JsonObject, Row, Text, ToolCall, ToolResult
+from lcm_mcp.values import frozen
 
 QUOTE_BYTES = 1600
 HEAD_BYTES = 240
@@ -57,7 +58,7 @@ _BORDER = re.compile(r"\n|[.!?] |[。！？]")
 _TOLD = re.compile(r"the user said:\s*(.{1,2000})", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Gleaned:
     """The facts of a source; unshown counts what summaries below already had to leave out.
 
@@ -69,7 +70,7 @@ class Gleaned:
     at_least: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Spoken:
     """What one row says in its own text parts, harness noise removed."""
 

@@ -9,7 +9,7 @@ next one, and with none left the summary failed and nothing is stored. No connec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final, assert_never
 
 from lcm_mcp.dag.model import Summary, Tier
@@ -26,6 +26,7 @@ from lcm_mcp.summarizers.model import (
 )
 from lcm_mcp.tokens import BYTES_PER_TOKEN, TokenCount, text_tokens
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.values import frozen
 
 LIMIT_FACTOR: Final = 4
 """The output budget is this many targets: a reasoning model needs room, a summary needs an end."""
@@ -36,7 +37,7 @@ HEAD_SHARE, END_SHARE = 0.7, 0.2
 TRUNCATED: Final = "[lcm:truncated]"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Task:
     """One summary that is wanted: source_tokens as the source is shown, span such as e104..e238.
 

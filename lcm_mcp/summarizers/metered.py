@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import time
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 import anyio
@@ -21,6 +20,7 @@ from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.summarizers.model import Answer, Request
 from lcm_mcp.summarizers.prompting import Prompt, prompt_for
 from lcm_mcp.tokens import text_tokens
+from lcm_mcp.values import frozen
 
 # Servers that do not know a model's reasoning for what it is pass it on before the answer.
 _THOUGHTS = re.compile(r"\A\s*<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
@@ -32,7 +32,7 @@ MOST_QUIET_S: Final = 3600.0
 LEAST_CALL_S: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reply:
     """What came back; tokens are None where the other side did not count. whole: it said that it was done,
     not that it ran out of room or would not."""
@@ -98,7 +98,7 @@ class Model(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class PutDown:
     """A call that may be made: the UTC day it counts for, and the most tokens it can take."""
 
@@ -129,7 +129,7 @@ class Account(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Metered:
     """A model on an account; redacting: keys are masked in what it is sent."""
 

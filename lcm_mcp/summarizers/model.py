@@ -7,24 +7,24 @@ nodes or windows, and it never touches the store: the ladder decides what become
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from lcm_mcp.dag.model import FREE, Cost
 from lcm_mcp.tokens import TokenCount
 from lcm_mcp.transcript.model import Row
+from lcm_mcp.values import frozen
 
 Level = Literal[1, 2, 3]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowsSource:
     """Original rows, oldest first: what a leaf covers."""
 
     rows: Sequence[Row]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Child:
     """A summary that a parent covers, with the address range of its rows, such as e104..e238."""
 
@@ -32,14 +32,14 @@ class Child:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NodesSource:
     """Adjacent summaries, oldest first: what a parent covers."""
 
     children: Sequence[Child]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class FoldSource:
     """What a running summary is replaced from: summaries of what came before (possibly none), then the
     rows after them (possibly none, but not both), all oldest first."""
@@ -51,7 +51,7 @@ class FoldSource:
 Source = RowsSource | NodesSource | FoldSource
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Request:
     """One call: level 1 preserves details, level 2 wants bullets; target and limit in tokens.
 
@@ -66,7 +66,7 @@ class Request:
     draft: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answer:
     """A summarizer's text, the name of who wrote it, such as "extractive" or a model's id, and its cost."""
 

@@ -9,13 +9,13 @@ is masked, unless the owner turned that off.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from lcm_mcp.projection.labels import sendable_text
 from lcm_mcp.redaction import Redacted, redact
 from lcm_mcp.summarizers.ladder import source_text
 from lcm_mcp.summarizers.model import FoldSource, Request, Source
 from lcm_mcp.tokens import text_tokens, utf8_length
+from lcm_mcp.values import frozen
 
 OPENS, CLOSES = "<lcm-source>", "</lcm-source>"
 FRAME_TOKENS = 256
@@ -48,7 +48,7 @@ _FOLD = (
 WORDS_PER_TOKEN = 0.7
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Prompt:
     """A whole call: limit_tokens is the most the summary may take, by our own estimate; masked is how many
     keys were masked in it."""

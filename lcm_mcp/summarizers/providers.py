@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from importlib import import_module
@@ -24,6 +23,7 @@ from lcm_mcp.chain import AnthropicEntry, OpenaiEntry
 from lcm_mcp.summarizers.metered import CallFault, Reply
 from lcm_mcp.summarizers.prompting import Prompt
 from lcm_mcp.summarizers.secrets import scrubbed, short_reason
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     import anthropic
@@ -42,7 +42,7 @@ class _Headers(Protocol):
     def get(self, name: str, /) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Endpoint:
     """What both kinds of endpoint have in common."""
 

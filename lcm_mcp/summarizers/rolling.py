@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from lcm_mcp.summarizers.calls import read_outcome
 from lcm_mcp.summarizers.condensing import merged, prose
@@ -36,6 +36,7 @@ from lcm_mcp.summarizers.model import Child
 from lcm_mcp.summarizers.sentences import ELLIPSIS, clean, is_plan, is_prose, sentences, weigh
 from lcm_mcp.tokens import utf8_length
 from lcm_mcp.transcript.model import Row
+from lcm_mcp.values import frozen
 
 # What ends within this first part of the conversation gives way to all that is newer.
 OLD_SHARE = 0.25
@@ -60,7 +61,7 @@ _AGEING = (READ, COMMANDS, FOUND, ERRORS)
 _REPEATABLE = (REQUESTS, SEEN, SAID, FOUND, COMMANDS, ERRORS)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class _Course:
     """The rows that a conversation runs over, to tell how far along it a fact stands."""
 

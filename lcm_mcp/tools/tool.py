@@ -9,7 +9,6 @@ does), and deciding anything about memory (the service does).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 import orjson
@@ -18,6 +17,7 @@ from lcm_mcp.errors import LcmError
 from lcm_mcp.tools.arguments import Arguments, input_schema, parse
 from lcm_mcp.tools.schema import answer_schema
 from lcm_mcp.tools.text import paragraph, sound, written
+from lcm_mcp.values import frozen
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -42,7 +42,7 @@ class AnswerTooLarge(LcmError):
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Effects:
     """What a client may assume of a call before it allows it; no tool reaches beyond the store."""
 
@@ -56,7 +56,7 @@ ADDS: Final = Effects(read_only=False, idempotent=False)
 """Appends or folds: nothing stored is changed or lost, but a repeat without entry_ids adds again."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Picture:
     """An image that an answer shows; data is base64."""
 
@@ -64,7 +64,7 @@ class Picture:
     data: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Answered:
     """One answer in both channels, and the images it shows beside them."""
 
@@ -73,7 +73,7 @@ class Answered:
     pictures: tuple[Picture, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Paging:
     """The argument that sizes a page, its least value, and others that say how much is wanted."""
 
@@ -82,7 +82,7 @@ class Paging:
     also: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tool(Generic[A, R]):
     """render gives an answer's text without the next call, brief without the bulk of it. pictures takes the
     images out of an answer, which then only says which they are.

@@ -33,9 +33,10 @@ from lcm_mcp.transcript.placing import (
 )
 from lcm_mcp.transcript.sealing import parts_of
 from lcm_mcp.transcript.sessions import Session
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Appended:
     """What became of each entry, in order; duplicates and conflicts are among refs too.
 

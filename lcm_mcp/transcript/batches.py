@@ -35,9 +35,10 @@ from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Draft, Sealed
 from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import readable, seal
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Most:
     """What is read, sealed and committed together: at most so many events, or so many bytes of text."""
 
@@ -54,7 +55,7 @@ BUFFER_BYTES = 128 * 1024
 """Read at once of a file that is read whole; its lines are often longer than what Python reads by itself."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Taken:
     """An entry of a session, sealed; ordinal as in Entry."""
 
@@ -66,7 +67,7 @@ class Taken:
 Item = Taken | SessionFound | Tip | TakenBack | Numbered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Batch:
     """What is to be stored, where the file was read up to (None where no line ended), and the last thing that
     was not understood of all that was read."""
@@ -193,7 +194,7 @@ def _refused(path: str, error: OSError) -> ImportRefused:
     return ImportRefused(path, error.strerror or str(error), "Check the file and import it again")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Source:
     """A file to be read as a format, into the session of a key (None: its own).
 

@@ -7,13 +7,13 @@ leaves a branch that is known by then. Pure: it is told the rows, and costs as m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from lcm_mcp.ids import Seq
 from lcm_mcp.transcript.model import RowMark
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Branch:
     """Rows that follow each other, oldest first; after is the row of another branch they leave, or 0."""
 

@@ -7,7 +7,6 @@ is. Functions take a connection and never begin or commit; they read everything:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -15,6 +14,7 @@ from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.storage.schema import ROW_IS_NEVER_EDITED
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.sealing import unseal, weigh
+from lcm_mcp.values import frozen
 
 _ROWS = """SELECT row.session, row.seq, row.prev, row.bytes, row.fixed, row.cum_bytes, row.cum_inputs,
     row.cum_fixed, text.body, payload.parts
@@ -58,7 +58,7 @@ _HOLDERS = """SELECT m.name, f."from" FROM sqlite_schema AS m JOIN pragma_foreig
     WHERE m.type = 'table' AND f."table" = 'text' AND m.name <> 'payload' ORDER BY m.name"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Totals:
     """A row whose size or totals are not what its parts and the row before it make them."""
 
@@ -167,7 +167,7 @@ def drop_texts(db: apsw.Connection, texts: Sequence[int]) -> None:
     db.executemany("DELETE FROM text WHERE id = ?", [(text,) for text in texts])
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sizes:
     """How many payloads and images there are, and what they take, in bytes."""
 

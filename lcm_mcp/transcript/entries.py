@@ -9,7 +9,6 @@ results is a user entry; only "developer" is renamed, to "system".
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import cast
 
@@ -23,6 +22,7 @@ from lcm_mcp.transcript.blocks import (
     too_deep,
 )
 from lcm_mcp.transcript.model import ROLES, Draft, Json, Opaque, Part, Reasoning, Role, Text, ToolResult
+from lcm_mcp.values import frozen
 
 MAX_ID_CHARACTERS = 200
 
@@ -63,7 +63,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 _FIRST_MS, _LAST_MS = -62_135_596_800_000, 253_402_300_799_999
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Problem:
     """Why a value is no entry: a clause without a full stop."""
 

@@ -8,12 +8,12 @@ commit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 import apsw
 
 from lcm_mcp.transcript.model import Image, Part, ToolResult
 from lcm_mcp.transcript.sealing import unseal
+from lcm_mcp.values import frozen
 
 Numbers = tuple[int, int]
 """Sessions from low to high."""
@@ -23,7 +23,7 @@ _WITH_IMAGES = f"""SELECT text.body, payload.parts FROM payload JOIN text ON tex
     WHERE payload.text IN ({_TEXTS}) AND instr(payload.parts, CAST('"image"' AS BLOB)) > 0"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bulk:
     """Bytes of derived texts (UTF-8), payloads and images, and how many images there are."""
 

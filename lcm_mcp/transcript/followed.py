@@ -10,7 +10,7 @@ commit.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from lcm_mcp.transcript.importers.jsonl import Place
 from lcm_mcp.transcript.importers.report import Resume
 from lcm_mcp.transcript.model import Json
 from lcm_mcp.transcript.packing import decode, encode
+from lcm_mcp.values import frozen
 
 UNKNOWN_FORMAT = "auto"
 MORE_TO_READ = -1
@@ -28,7 +29,7 @@ UNREAD = "it could not be read: "
 """How trouble begins that is over once the file is read."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Wish:
     """How a file or folder was imported: as which format, into the session of which key ('': its own)."""
 
@@ -37,7 +38,7 @@ class Wish:
     fold: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Facts:
     """What the file system says of a file; size is MORE_TO_READ where it was not read to its end.
 
@@ -49,7 +50,7 @@ class Facts:
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Followed:
     """A file that is read on, and how far it was; see the schema for the fields."""
 
@@ -75,7 +76,7 @@ class Glance(NamedTuple):
     identity: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Cursor:
     """How far a file was taken in; memory is what its reader has to know of it."""
 
@@ -301,7 +302,7 @@ def entry_id_of(
     return plain + named
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folder:
     """A folder whose new files are followed too; mtime is that of its last look, in nanoseconds."""
 

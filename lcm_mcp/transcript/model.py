@@ -8,11 +8,12 @@ here drops what it does not know: an unknown block is an Opaque part, an unknown
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from lcm_mcp.ids import FileId, Seq, TextId
 from lcm_mcp.tokens import Size
+from lcm_mcp.values import frozen
 
 Role = Literal["user", "assistant", "tool", "system"]
 ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "system")
@@ -28,13 +29,13 @@ def _nothing() -> JsonObject:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Text:
     text: str
     extra: JsonObject = field(default_factory=_nothing)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Reasoning:
     """A model's reasoning; its signature, where it has one, is in extra["signature"]."""
 
@@ -42,7 +43,7 @@ class Reasoning:
     extra: JsonObject = field(default_factory=_nothing)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Image:
     """An image by content: `data` are its raw bytes (never base64), None where they were not loaded."""
 
@@ -55,7 +56,7 @@ class Image:
     extra: JsonObject = field(default_factory=_nothing)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Opaque:
     """A block of a type we do not interpret (documents, server tool blocks …), kept verbatim."""
 
@@ -68,7 +69,7 @@ class Opaque:
         return kind if isinstance(kind, str) else "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A model's call; `arguments` is the JSON object sent, or the raw string where it was not JSON."""
 
@@ -81,7 +82,7 @@ class ToolCall:
 ResultPart = Text | Image | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolResult:
     call_id: str
     content: tuple[ResultPart, ...]
@@ -92,7 +93,7 @@ class ToolResult:
 Part = Text | Reasoning | ToolCall | ToolResult | Image | Opaque
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Draft:
     """An entry on its way into a transcript, not yet numbered.
 
@@ -120,7 +121,7 @@ class Draft:
     outcome_of: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sealed:
     """A draft made ready outside any transaction: what the row will store, and what it weighs.
 
@@ -148,7 +149,7 @@ class Sealed:
     outcome_of: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RowMark:
     """A row's place and weight, without its content: what planning and paging work on.
 
@@ -170,7 +171,7 @@ class RowMark:
         return self.upto - self.before
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class File:
     """A large tool result whose call named a path, without its body.
 
@@ -190,7 +191,7 @@ class File:
     characters: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Row:
     """A stored row whole. parts carry image bytes only where the reader asked for them.
 

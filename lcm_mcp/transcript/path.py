@@ -8,13 +8,13 @@ the rows walked plus the jumps, never the session. Whether a row is removed is d
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import apsw
 
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.model import Role, RowMark
+from lcm_mcp.values import frozen
 
 FIRST = Seq(1)
 
@@ -31,7 +31,7 @@ _MARKS = """SELECT seq, prev, unit, round, role, bytes, fixed, cum_bytes, cum_in
     FROM row WHERE session = ? AND seq BETWEEN ? AND ? ORDER BY seq"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Segment:
     """Rows low to high, both included, that follow each other on the path."""
 

@@ -3,14 +3,13 @@ place."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import apsw
 
 from lcm_mcp.ids import SessionId
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bytes:
     """A piece of an image: total is how many bytes all of it has."""
 

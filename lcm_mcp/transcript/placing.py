@@ -8,7 +8,6 @@ no branches, whichever of them they name. Nothing is inserted here; what is aske
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import apsw
 
@@ -17,9 +16,10 @@ from lcm_mcp.ids import RowAddress, Seq, SessionId, parse_address
 from lcm_mcp.tokens import Size
 from lcm_mcp.transcript.model import BEGINNING, Sealed
 from lcm_mcp.transcript.path import Path
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Head:
     """Where a path ends: what the next row's place and totals are made from."""
 
@@ -30,7 +30,7 @@ class Head:
     total: Size
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """A stored call: its row, its place among that row's calls, and that row's unit and round."""
 

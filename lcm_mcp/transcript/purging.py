@@ -7,7 +7,6 @@ has to have forgotten the texts before. Functions take a connection and never be
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import apsw
@@ -15,6 +14,7 @@ import apsw
 from lcm_mcp.ids import SessionId
 from lcm_mcp.transcript.checking import drop_texts
 from lcm_mcp.transcript.figures import image_digests
+from lcm_mcp.values import frozen
 
 _OF_SESSIONS = """SELECT m.name FROM sqlite_schema AS m JOIN pragma_table_info(m.name) AS c
     WHERE m.type = 'table' AND c.name = 'session' AND c.type = 'INTEGER' ORDER BY m.name"""
@@ -25,7 +25,7 @@ _VARIANTS = "SELECT EXISTS(SELECT 1 FROM variant WHERE instr(content, CAST(? AS 
 _EVERY: Final = (1, 2**63 - 1)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Belongings:
     """Texts that a session alone holds; how many others hold too, and the keys of those sessions."""
 

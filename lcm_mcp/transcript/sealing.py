@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import assert_never
 
 from lcm_mcp.tokens import Size, image_tokens, utf8_length
@@ -30,6 +30,7 @@ from lcm_mcp.transcript.model import (
     ToolResult,
 )
 from lcm_mcp.transcript.packing import encode, pack, shortest, unpack
+from lcm_mcp.values import frozen
 
 _RESULT = {False: "[result]", True: "[failed result]"}
 
@@ -114,7 +115,7 @@ def derive_text(parts: Iterable[Part]) -> str:
     return "\n".join(piece for part in parts if (piece := _derive(part)) is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Large:
     """A large tool result: its place among the parts, and where its words stand in the derived text."""
 

@@ -7,12 +7,12 @@ never makes one: whoever appends says so. Functions take a connection and never 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import apsw
 
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
+from lcm_mcp.values import frozen
 
 MAX_KEY_CHARACTERS = 200
 NATIVE = "native"
@@ -22,7 +22,7 @@ _COLUMNS = """id, key, title, project, source, native_id, strategy, parent, link
     outcome, leaf, next_seq, unused, next_node, next_cut, active_at, provider, model"""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Session:
     """A session's own record; leaf is 0 while it has no row, times are milliseconds since 1970 UTC.
 
@@ -56,7 +56,7 @@ class Session:
         return self.next_seq - 1 - self.unused
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class NewSession:
     """What a new session is made with; parent and opener link a child to the row that started it."""
 
@@ -209,7 +209,7 @@ def _differs(known: str | None, named: str | None) -> bool:
     return known is not None and named is not None and known != named
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Filter:
     """Which sessions to list: all of a project and, of these, those whose key or title holds a text."""
 

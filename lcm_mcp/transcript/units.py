@@ -10,14 +10,14 @@ points before it, which one pass from the newest row shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from lcm_mcp.ids import Seq
 from lcm_mcp.tokens import Size, TokenCount
 from lcm_mcp.transcript.model import RowMark
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A run of rows on a path, both ends included, that may not be divided; with its weight."""
 

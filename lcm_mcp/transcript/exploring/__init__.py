@@ -8,12 +8,11 @@ than the first two million characters of a body are looked at.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from lcm_mcp.transcript.exploring import code, data, markup, tables
 from lcm_mcp.transcript.exploring.bodies import Body, bare
 from lcm_mcp.transcript.exploring.languages import BY_EXTENSION
 from lcm_mcp.transcript.exploring.naming import SUMMARY_CHARACTERS, clipped, counted
+from lcm_mcp.values import frozen
 
 HEAD_CHARACTERS = 1_000
 UNKNOWN = "unknown"
@@ -25,7 +24,7 @@ _LONGEST_WORD = 2_000
 _PROBED = 8_000
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Exploration:
     """kind is the family in a word; summary has at most 200 characters; head is how the body begins, without
     what a tool put around it."""

@@ -8,8 +8,9 @@ column is a number keeps it. Only the beginning of a long body is looked at; its
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
+
+from lcm_mcp.values import frozen
 
 READ_CHARACTERS = 2_000_000
 """Of a longer body no more is looked at; parsing so much of JSON takes well under a tenth of a second."""
@@ -21,7 +22,7 @@ _NUMBER = re.compile(r"^[ \t]{0,8}(\d{1,7})(?:→|\t|: | \| ?)", re.MULTILINE)
 _REMINDER = "\n<system-reminder>"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Body:
     """text is the file's own beginning; cut: there is more of it. characters and lines are of the whole."""
 

@@ -7,13 +7,14 @@ indentation. Signs are only asked where the path does not tell the language.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from lcm_mcp.values import frozen
 
 _NOT_A_CALL = r"(?!(?:return|else|if|for|while|switch|case|new|throw|delete|do|goto|typedef|using|await)\b)"
 _GO = r"(?P<kind>func|type|const|var)\s+(?:\([^)]{1,80}\)\s*)?(?P<name>\w+)"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Language:
     """default is the kind of a declaration that the language has no word for; outer are kinds that hold
     others and say little themselves, so that what stands in them is told too."""

@@ -9,7 +9,6 @@ hand: nothing registers itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -50,6 +49,7 @@ from lcm_mcp.transcript.importers.report import (
 )
 from lcm_mcp.transcript.importers.whole import BEFORE_TEXT, is_document
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.values import frozen
 
 __all__ = [
     "FORMATS",
@@ -73,7 +73,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Format:
     """A format: its reader (path, session key of the caller's choice or None), the same of an open file from
     where it was left (None: it is only read whole), and the marks of its lines, its JSON documents, its

@@ -16,13 +16,14 @@ from lcm_mcp.transcript.blocks import Block, parse_content
 from lcm_mcp.transcript.entries import read_instant
 from lcm_mcp.transcript.importers.fields import plain_text, text_of
 from lcm_mcp.transcript.model import Draft, Json
+from lcm_mcp.values import frozen
 
 MOST_KEPT = 50
 _OTHERS = ("<", "/", "!")
 """How it begins what a program, a command or the shell is told by, which has lines of another form."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Queued:
     """A prompt as the queue had it; line is where it was last noted, and at when, as it stands there."""
 

@@ -14,7 +14,6 @@ import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO
@@ -22,6 +21,7 @@ from typing import IO
 from lcm_mcp.transcript.blocks import Block
 from lcm_mcp.transcript.importers.jsonl import MAX_LINE_BYTES, BadLine, Object, parse_piece
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.values import frozen
 
 ZIP = b"PK\x03\x04"
 ELEMENTS = ""
@@ -39,7 +39,7 @@ _OPENING = b"[{"
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A value in a document: its bytes from begin to end, end excluded."""
 
@@ -51,7 +51,7 @@ class Broken(Exception):
     """The document ends, or is no JSON any more, inside a container; never leaves this module."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Document:
     """A mapped document; begin is where its outermost value starts."""
 

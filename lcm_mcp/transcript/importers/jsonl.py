@@ -20,6 +20,7 @@ import orjson
 from lcm_mcp.transcript.blocks import MAX_DEPTH, has_long_number, too_deep
 from lcm_mcp.transcript.importers.compressed import open_transcript
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.values import frozen
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 _SKIP_BYTES = 1024 * 1024
@@ -37,7 +38,7 @@ _LONG_NUMBER = b"0" * 19
 _DECODER = json.JSONDecoder(strict=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Object:
     """A JSON object; line counts from 1, offset is its first byte in the file.
 
@@ -52,7 +53,7 @@ class Object:
     repaired: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class BadLine:
     """A line, or its rest, that gave no object. unfinished: the file ends in it, without a newline."""
 
@@ -80,7 +81,7 @@ class _Line:
         return content or b""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Place:
     """Where a line begins: its first byte in the file, and how many lines stand before it."""
 
@@ -91,7 +92,7 @@ class Place:
 START = Place(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LineEnd:
     """Whatever an ended line held has been yielded; the next one begins at that place."""
 

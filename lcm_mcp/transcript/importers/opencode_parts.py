@@ -7,7 +7,6 @@ unknown kind is an Opaque that holds it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 from lcm_mcp.transcript.blocks import Block, parse_part
@@ -25,13 +24,14 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
+from lcm_mcp.values import frozen
 
 _UNSTORED = frozenset(("step-start", "step-finish", "snapshot", "patch", "retry", "compaction"))
 _WRITTEN = ("text", "reasoning")
 _ENVELOPE = ("id", "type", "sessionID", "messageID", "text", "time")
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Message:
     """A message's record and its parts; None is one that could not be read."""
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from lcm_mcp.clients.places import System
+from lcm_mcp.values import frozen
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Client:
     """A client: its own folder below the home folder, the variable that names another one, the folders of its
     sessions below either, and how their files are called.

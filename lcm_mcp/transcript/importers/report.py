@@ -26,6 +26,7 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
+from lcm_mcp.values import frozen
 
 KEPT_BAD_LINES = 50
 _FIGURES: dict[type[Part], str] = {
@@ -38,7 +39,7 @@ _FIGURES: dict[type[Part], str] = {
 """What parts are counted as; texts are not."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SessionFound:
     """A session of the file, before the first of its entries.
 
@@ -57,7 +58,7 @@ class SessionFound:
     link: Literal["fork", "child"] = "child"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Entry:
     """An entry of a session already found; line counts from 1.
 
@@ -74,7 +75,7 @@ class Entry:
     queued: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Tip:
     """The entry at which a session of the file ends, where that is not the last one that was given."""
 
@@ -82,7 +83,7 @@ class Tip:
     entry_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Other:
     """An object that is no entry: counted under its own word for its kind, not stored."""
 
@@ -90,7 +91,7 @@ class Other:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Trouble:
     """Something wrong with a line.
 
@@ -103,7 +104,7 @@ class Trouble:
     kind: Literal["bad", "unfinished", "repaired"] = "bad"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TakenBack:
     """The source took rows back: its path, if it ends at the row `was`, ends at the row `to` (entry_ids, or
     the beginning)."""
@@ -113,7 +114,7 @@ class TakenBack:
     to: str
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Numbered:
     """The session's next row has this number where it would have a lower one; those in between name none."""
 
@@ -124,7 +125,7 @@ class Numbered:
 Event = SessionFound | Entry | Tip | Other | Trouble | TakenBack | Numbered
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resume:
     """Where to read on in a file: the place of a line, and what a reader remembers of all before it."""
 
@@ -135,7 +136,7 @@ class Resume:
 FROM_START = Resume(START, {})
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mark:
     """The events of all lines before a place were given; memory is asked for before reading on."""
 
@@ -143,7 +144,7 @@ class Mark:
     memory: Callable[[], dict[str, Json]]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ImportReport:
     """The figures of one file.
 
