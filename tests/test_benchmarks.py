@@ -154,7 +154,7 @@ def test_a_request_is_made_before_each_message_of_the_model(tmp_path: Path) -> N
     )
     (tmp_path / "notes.txt").write_text("no transcript", encoding="utf-8")
     (found,) = read_conversations([tmp_path], 2)
-    assert [[row.draft.role for row in turn] for turn in found.turns] == [
+    assert [[row.role for row in turn] for turn in found.turns] == [
         ["user"],
         ["assistant", "assistant", "user"],
     ]

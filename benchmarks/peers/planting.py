@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 from benchmarks.conversations import Conversation
 from benchmarks.generating import TURN_ROWS, Author
 from benchmarks.peers.speaking import Entry, arguments_text, blocks_of
-from lcm_mcp.transcript.model import Draft, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.model import Sealed, Text, ToolCall, ToolResult
+from lcm_mcp.transcript.sealing import parts_of
 
 NEEDLES: Final = 25
 COMMON: Final = "the"
@@ -120,14 +121,14 @@ def real(conversation: Conversation) -> list[list[Entry]]:
     """The requests of a real conversation; texts, calls and results are all that any library is given."""
     turns: list[list[Entry]] = []
     for number, turn in enumerate(conversation.turns):
-        kept = [_real(row.draft, f"{number}.{place}") for place, row in enumerate(turn) if row.draft.active]
+        kept = [_real(row, f"{number}.{place}") for place, row in enumerate(turn) if row.active]
         turns.append([entry for entry in kept if entry["content"]])
     return [turn for turn in turns if turn]
 
 
-def _real(draft: Draft, name: str) -> Entry:
+def _real(row: Sealed, name: str) -> Entry:
     blocks: list[dict[str, Any]] = []
-    for part in draft.parts:
+    for part in parts_of(row):
         match part:
             case Text(text) if text.strip():
                 blocks.append({"type": "text", "text": text})
@@ -139,7 +140,7 @@ def _real(draft: Draft, name: str) -> Entry:
                 blocks.append({"type": "tool_result", "tool_use_id": call, "content": told})
             case _:
                 pass
-    role = "user" if draft.role == "tool" else draft.role
+    role = "user" if row.role == "tool" else row.role
     return _entry(role, name, blocks)
 
 
