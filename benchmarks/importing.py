@@ -13,6 +13,7 @@ import argparse
 import gzip
 import os
 import re
+import resource
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -221,8 +222,8 @@ async def _cost(call: Awaitable[object]) -> Cost:
 
 def _cpu() -> float:
     """Seconds that this process took so far, its threads and its ended children included."""
-    took = os.times()
-    return took.user + took.system + took.children_user + took.children_system
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return time.process_time() + children.ru_utime + children.ru_stime
 
 
 if __name__ == "__main__":

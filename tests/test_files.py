@@ -96,7 +96,7 @@ async def test_a_large_result_without_a_path_is_large_inline_and_a_small_one_is_
         stats = await service.stats(KEY)
         assert (stats.files, stats.large_inline) == (1, 1)
         (told,) = [check for check in (await service.doctor()).checks if check.name == "files"]
-        assert told.detail == "1 files that tools read, 1 large results without a path (large-inline)"
+        assert told.detail == "1 file that tools read, 1 large result without a path (large-inline)"
 
 
 async def test_the_same_body_is_one_content_wherever_it_was_read(store_path: Path) -> None:
