@@ -87,6 +87,15 @@ def test_alone_it_shows_what_the_last_request_showed_and_what_came_since(harbour
     assert harbour.answer("context")["prepared"] == seen.prepared
 
 
+def test_alone_it_says_that_rows_of_the_last_request_were_removed(harbour: Cli) -> None:
+    ask(harbour, PrepareQuery("harbour", window_tokens=32_000))
+    end = harbour.answer("rewind", "e20")["removed"] + 20
+    said = " ".join(harbour.done("context").split())
+    assert "; no row came since, and its last rows were removed" in said
+    harbour.done("rewind", f"e{end}")
+    assert "; no row came since\n" in harbour.done("context")
+
+
 def test_with_an_option_or_where_nothing_was_prepared_it_prepares_now(harbour: Cli) -> None:
     assert "as prepared" not in harbour.done("context")
     (seen,) = ask(harbour, PrepareQuery("harbour", window_tokens=32_000))

@@ -38,11 +38,15 @@ _SOURCES = {
 }
 
 
-def show_picture(out: Console, seen: Observation, since: int | None = None, *, timed: bool = True) -> None:
-    """Draw an observation; since is how many rows came after a stored one. Untimed, it names no seconds."""
+def show_picture(
+    out: Console, seen: Observation, since: int | None = None, *, removed: bool = False, timed: bool = True
+) -> None:
+    """Draw an observation; since is how many rows came after a stored one, removed whether the row it ended
+    at left the path. Untimed, it names no seconds.
+    """
     out.print(_head(seen, out.width))
     if since is not None:
-        _print_wrapped(out, f"as prepared {when(seen.made_at)} UTC; {_came(since)}")
+        _print_wrapped(out, f"as prepared {when(seen.made_at)} UTC; {_came(since, removed)}")
     _print_wrapped(out, "; ".join(_figures(seen)))
     _print_wrapped(out, "; ".join(_contents(seen)))
     out.print()
@@ -90,8 +94,9 @@ def _head(seen: Observation, width: int) -> Text:
     return head + facts
 
 
-def _came(rows: int) -> str:
-    return f"{count(rows, 'row') if rows else 'no row'} came since"
+def _came(rows: int, removed: bool) -> str:
+    came = f"{count(rows, 'row') if rows else 'no row'} came since"
+    return f"{came}, and its last rows were removed" if removed else came
 
 
 def _figures(seen: Observation) -> Iterator[str]:

@@ -106,20 +106,23 @@ def _show_last(call: Call, as_json: bool) -> bool:
     last = call.run(lambda service: _last(service, call.session))
     if last is None:
         return False
-    seen, since = last
+    seen, since, removed = last
     if as_json:
         print_json(seen)
     else:
-        show_picture(console(), seen, since)
+        show_picture(console(), seen, since, removed=removed)
     return True
 
 
-async def _last(service: Service, session: str | None) -> tuple[Observation, int] | None:
-    """The last observation, and how many rows came since."""
+async def _last(service: Service, session: str | None) -> tuple[Observation, int, bool] | None:
+    """The last observation, how many rows came since, and whether the row it ended at was removed since."""
     seen = await service.last_observation(session)
     if seen is None:
         return None
-    return seen, (await service.select(seen.session)).rows - seen.rows
+    came = (await service.select(seen.session)).rows - seen.rows
+    end = seen.prepared.partition(".")[2]
+    row = None if end == "e0" else (await service.describe(end, seen.session)).row
+    return seen, came, row is not None and row.removed
 
 
 async def read_messages(service: Service, query: PrepareQuery) -> list[dict[str, Json]]:
