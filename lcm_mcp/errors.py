@@ -54,7 +54,7 @@ class MalformedAddress(LcmError):
     def __init__(self, text: str) -> None:
         super().__init__(
             f"{text[:80]!r} is not an address. Use e104 for a row, #12 for a node, e104..e238 for a range, "
-            "with s7/ in front for another session."
+            "f7 for a file, with s7/ in front for another session."
         )
 
 

@@ -148,7 +148,7 @@ _REFUSED: list[Refused] = [
     ("lcm_expand_query", {"ids": [1]}, "ids: it is a number. Give a JSON array of texts"),
     ("lcm_expand_query", {"ids": ["#999"]}, "#999 names nothing in session 'harbour'"),
     ("lcm_expand_query", {"max_tokens": 199}, "max_tokens: it is 199. Give a whole number from 200 to 10000"),
-    ("lcm_redo", {"id": "e3"}, "node: 'e3' is not a node."),
+    ("lcm_redo", {"id": "e3"}, "id: 'e3' is not a node."),
     ("lcm_redo", {"id": "#999"}, "#999 names nothing in session 'harbour'"),
     ("lcm_rewind", {"to": None}, "to: it is missing. Give a text of 1 to 200 characters."),
     ("lcm_append", {"after": "e3"}, "Nothing was appended: the session ends at e160, not at e3."),

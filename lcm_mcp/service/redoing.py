@@ -65,7 +65,7 @@ async def redo(work: Workplace, id: str, key: str | None) -> Redone:
 
 
 def _find(db: apsw.Connection, work: Workplace, id: str, key: str | None) -> tuple[Session, Node, Tier]:
-    address = parse_node(id)
+    address = parse_node(id, "id")
     session, _ = addressed(db, work, address, key)
     node = existing_node(db, session, address.node)
     return session, node, dag.tiers(db, session.id, node.id)["primary"]

@@ -169,15 +169,16 @@ def _held(found: Sequence[Session]) -> tuple[int, int]:
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> Place:
     """A node's rows, its own summary and every summary below it."""
-    session, address = addressed(db, work, parse_node(node), query.session)
+    named = parse_node(node, "node")
+    session, address = addressed(db, work, named, query.session)
     assert isinstance(address, NodeAddress)
     found = existing_node(db, session, address.node)
     rows = Path(db, session.id, found.last).between(found.first, found.last)
     below = dag.with_descendants(db, session.id, found.id)
     where = f"node #{found.id} of session {session.key}"
     scope = Scope({session.id: session.leaf}, rows, below)
-    named = parse_node(node).session is not None
-    return Place(f"s{session.id}/#{found.id}", where, [session], scope, named)
+    full = named.session is not None
+    return Place(f"s{session.id}/#{found.id}", where, [session], scope, full)
 
 
 def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[Hit, ...]:

@@ -151,11 +151,11 @@ def existing_file(db: apsw.Connection, session: Session, number: FileId) -> File
     return found
 
 
-def parse_node(text: str) -> NodeAddress:
-    """An address that has to be a node's."""
+def parse_node(text: str, argument: str) -> NodeAddress:
+    """An address that has to be a node's, given as this argument."""
     address = parse_address(text)
     if not isinstance(address, NodeAddress):
-        raise InvalidArgument("node", f"{text[:80]!r} is not a node", "Use a node's id such as #12.")
+        raise InvalidArgument(argument, f"{text[:80]!r} is not a node", "Use a node's id such as #12.")
     return address
 
 
