@@ -93,6 +93,13 @@ def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch
     assert not (tmp_path / "other.sqlite").exists()
 
 
+def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LCM_FOLD_IMPORTS", "0")
+    lines = [line.split() for line in cli.done("doctor").splitlines()]
+    assert ["foldImports", "false", "environment"] in lines
+    assert ["redactOutgoing", "true", "default"] in lines
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -5,6 +5,7 @@ It exits with 1 where a check failed, so that a script need not read what it pri
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from lcm_mcp.service.answers import Check, Diagnosis
+    from lcm_mcp.transcript.model import Json
 
 
 @click.command("doctor")
@@ -89,6 +91,12 @@ def show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:
     out.print()
     settings = Table.grid(padding=(0, 2))
     for line in diagnosis.settings:
-        value = "not set" if line.value is None else one_line(str(line.value))
-        settings.add_row(Text(line.name), Text(value, overflow="fold"), Text(line.origin, "dim"))
+        settings.add_row(Text(line.name), Text(_value(line.value), overflow="fold"), Text(line.origin, "dim"))
     out.print(settings)
+
+
+def _value(value: Json) -> str:
+    """A setting's value, a switch as settings.json has it."""
+    if value is None:
+        return "not set"
+    return json.dumps(value) if isinstance(value, bool) else one_line(str(value))

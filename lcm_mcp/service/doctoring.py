@@ -202,7 +202,8 @@ def _coverage(db: apsw.Connection) -> Check:
             end = node.last
         total += sum(part.high - part.low + 1 for part in path.segments())
         bare += sum(part.high - part.low + 1 for part in path.between(Seq(end + 1), session.leaf))
-    return Check("coverage", True, f"{total - bare:,} of {count(total, 'row')} on active paths summarized")
+    noun = "row" if total == 1 else "rows"
+    return Check("coverage", True, f"{total - bare:,} of {total:,} {noun} on active paths summarized")
 
 
 def index_faults(db: apsw.Connection) -> list[str]:
