@@ -130,7 +130,10 @@ def test_forget_is_a_command_that_asks(
     cli.done("--quiet", "import", file)
     for answer in ("n\n", "", "perhaps\n"):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
-        assert "nothing was deleted. Answer y" in cli("forget", "talk").err
+        asked = cli("forget", "s1").err
+        assert asked.startswith("Delete session talk (1 row) for good? [y/N]")
+        assert "nothing was deleted. Answer y" in asked
+    assert "[y/N]" not in cli("forget", "s2").err
     said = cli.done("forget", "talk", "--yes")
     assert "talk (s1) is forgotten: 1 row" in " ".join(said.split())
     assert "No longer followed" in said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -79,7 +80,7 @@ def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
     Its rows, summaries and images, what only it holds of the search index, and the free pages of the file go.
     What a fork shares with it stays. Files that fed it are no longer followed. Backups are not touched.
     """
-    if not yes and not confirmed(f"Delete session {one_line(name)} for good?"):
+    if not yes and not confirmed(f"Delete {call.run(partial(_named, name=name))} for good?"):
         raise click.ClickException("nothing was deleted. Answer y, or give --yes and it does not ask.")
     gone = call.run(lambda service: service.forget(name), "forgetting")
     if as_json:
@@ -90,6 +91,12 @@ def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
         raise click.ClickException(
             "another process is reading the store, so old bytes may stay in its log until that process ends."
         )
+
+
+async def _named(service: Service, name: str) -> str:
+    """What would be deleted, so that who answers sees it."""
+    named = await service.select(name)
+    return f"session {one_line(named.session)} ({count(named.rows, 'row')})"
 
 
 def _forgotten(gone: Forgotten) -> list[str]:
