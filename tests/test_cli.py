@@ -218,7 +218,18 @@ def test_a_folder_stands_for_the_transcripts_below_it(cli: Cli, tmp_path: Path) 
     (tmp_path / "in" / "notes.txt").write_text("no transcript")
     assert len(cli.answer("import", tmp_path / "in")["files"]) == 2
     (tmp_path / "empty").mkdir()
-    assert "jsonl" in cli.refusal("import", tmp_path / "empty")
+    (tmp_path / "empty" / "1.json").write_text("{}")
+    assert f"below {tmp_path / 'empty'}. A file" in cli.refusal("import", tmp_path / "empty")
+
+
+def test_a_folder_without_transcripts_is_told_beside_one_that_has_some(cli: Cli, tmp_path: Path) -> None:
+    for folder in ("empty", "full"):
+        (tmp_path / folder).mkdir()
+    neutral_file(tmp_path / "full" / "one.jsonl", "hello", "hi")
+    ended = cli("import", tmp_path / "empty", tmp_path / "full")
+    assert ended.code == 1
+    assert f"no transcript, by its name, is below {tmp_path / 'empty'}." in ended.err
+    assert cli.answer("sessions")["total"] == 1
 
 
 def test_no_fold_stores_the_conversation_without_summaries(cli: Cli, tmp_path: Path) -> None:

@@ -95,7 +95,8 @@ def import_command(
         import_found(call, fold=not no_fold, follow=not no_follow, as_json=as_json)
         return
     shown = not (as_json or call.quiet)
-    files = [file for path in paths for file in _files(path)]
+    found = {path: list(_files(path)) for path in paths}
+    files = [file for below in found.values() for file in below]
     settings = call.settings(foldImports=False if no_fold else None)
     # A session is what --session says; LCM_SESSION is for reading and must not pour all files into one.
     wish = _Wish(form, call.session, settings.fold_imports, not no_follow, shown)
@@ -103,8 +104,13 @@ def import_command(
     outcomes, refused = run_on(settings, lambda service: _import_all(service, files, folders, wish))
     if as_json:
         print_json({"files": outcomes, "refused": [str(error) for error in refused]})
-    if not files:
-        raise click.ClickException("no transcript (a .jsonl file, say) is below the folders named.")
+    bare = [one_line(str(path)) for path, below in found.items() if not below]
+    if bare:
+        told = (
+            f"no transcript, by its name, is below {', '.join(bare)}. A file that is named itself is read "
+            "whatever its name."
+        )
+        raise click.ClickException(" ".join([*map(_line, refused), told]))
     if refused:
         raise refused[0] if len(refused) == 1 else click.ClickException(" ".join(map(_line, refused)))
 
