@@ -105,6 +105,17 @@ def test_a_turn_carries_what_is_new(loop: Loop, store_path: Path) -> None:
     assert all(0 < len(marks) <= 4 for marks in model.marks)
 
 
+def test_another_question_in_another_command_goes_behind_what_was_said(loop: Loop, store_path: Path) -> None:
+    model, way = Model(), Way(store_path)
+    with playing(model) as at, reaching(way) as mcp:
+        for question in (QUESTIONS[0], QUESTIONS[1], QUESTIONS[1]):
+            done = loop.run(mcp, at, [question])
+            assert done.returncode == 0, done.stderr
+        messages = rows(mcp)
+    assert kinds(messages) == PLAIN * 2
+    assert QUESTIONS[1] in str(messages[2])
+
+
 def test_over_a_cut_the_model_is_sent_the_request_as_it_is(loop: Loop, store_path: Path) -> None:
     model, way = Model(), Way(store_path)
     with playing(model) as at, reaching(way) as mcp:

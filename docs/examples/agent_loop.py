@@ -5,6 +5,7 @@ store alone and each entry has an id of its own, so the same command again goes 
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import sys
@@ -162,10 +163,15 @@ async def turn(session: str, held: Held) -> Held:
             return held
 
 
+def id_of(number: int, question: str) -> str:
+    """The same in the same command again, another one for what is asked in another command."""
+    return f"q{number}-{hashlib.sha256(question.encode()).hexdigest()[:16]}"
+
+
 async def main(session: str, questions: list[str]) -> None:
     held = Held()
     for number, question in enumerate(questions):
-        asked = {"role": "user", "content": question, "entry_id": f"q{number}"}
+        asked = {"role": "user", "content": question, "entry_id": id_of(number, question)}
         held = await turn(session, await advance(session, held, asked))
         print(" ".join(block["text"] for block in held.messages[-1]["content"] if block["type"] == "text"))
 

@@ -4,6 +4,8 @@
 // packages). The session is in the store alone and each entry has an id of its own, so the same command again
 // goes on wherever it stopped.
 
+import { createHash } from "node:crypto";
+
 type Json = any;
 type Message = { role: string; content: Json[] };
 type Page = Record<string, Json>;
@@ -156,10 +158,15 @@ async function turn(session: string, held: Held): Promise<Held> {
   }
 }
 
+// The same in the same command again, another one for what is asked in another command.
+function idOf(number: number, question: string): string {
+  return `q${number}-${createHash("sha256").update(question).digest("hex").slice(0, 16)}`;
+}
+
 const [session, ...questions] = process.argv.slice(2);
 let held: Held = { messages: [], marks: [] };
 for (const [number, question] of questions.entries()) {
-  held = await advance(session, held, { role: "user", content: question, entry_id: `q${number}` });
+  held = await advance(session, held, { role: "user", content: question, entry_id: idOf(number, question) });
   held = await turn(session, held);
   const said = held.messages.at(-1)!.content.filter((block) => block.type === "text");
   console.log(said.map((block) => block.text).join(" "));
