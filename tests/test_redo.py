@@ -12,6 +12,7 @@ from stores import assert_sound, serving
 from lcm_mcp.errors import InvalidArgument, UnknownAddress
 from lcm_mcp.service import Service
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.tools.lcm_redo import TOOL
 
 BAD = "Nothing happened here, walrus."
 
@@ -75,6 +76,17 @@ async def test_what_is_no_node_is_refused(tmp_path: Path) -> None:
             await service.redo("e1", "s")
         with pytest.raises(UnknownAddress):
             await service.redo("#999", "s")
+
+
+async def test_the_tool_sends_nobody_to_two_texts_where_one_came_out(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await filled(service)
+        same = await service.redo("#1", "s")
+        await service.work.store.write(spoil)
+        changed = await service.redo("#1", "s")
+    assert "came out the same" in TOOL.render(same)
+    assert "both texts" not in TOOL.render(same)
+    assert "Next: lcm_describe #1 for both texts." in TOOL.render(changed)
 
 
 def test_redo_is_a_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -25,12 +25,13 @@ async def _run(service: Service, arguments: RedoArguments) -> Redone:
 
 
 def _render(redone: Redone) -> str:
+    above = redone.changed and redone.parents
     made = "was made again" if redone.changed else "came out the same, so nothing was changed"
     return paragraph(
         f"Session {quoted(redone.session)}: node {redone.node} {made}: {redone.tokens} tokens "
         f"(before {redone.tokens_before}), level {redone.level} by {quoted(redone.model)}.",
-        f"Made of its old text, and left as they are: {listed(redone.parents)}" if redone.parents else None,
-        f"Next: lcm_describe {redone.node} for both texts.",
+        f"Made of its old text, and left as they are: {listed(redone.parents)}" if above else None,
+        f"Next: lcm_describe {redone.node} for both texts." if redone.changed else None,
     )
 
 
