@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
 from commands import Cli
+from harbour import memory
 from transcripts import SAMPLES, neutral_file
 
 from lcm_mcp.cli import main
@@ -91,6 +93,21 @@ def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch
     settings = {line["name"]: line for line in cli.answer("doctor")["settings"]}
     assert settings["db"] == {"name": "db", "value": str(cli.db), "origin": "flag"}
     assert not (tmp_path / "other.sqlite").exists()
+
+
+def test_what_is_searched_elsewhere_is_told_as_a_shell_takes_it(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli.done("import", _TINY)
+    monkeypatch.chdir(tmp_path)
+
+    async def append() -> None:
+        async with memory(cli.db) as service:
+            await service.append("here", [{"role": "user", "content": "hello"}], project=str(tmp_path))
+
+    anyio.run(append)
+    said = " ".join(cli.done("grep", "nowhere").split())
+    assert "(sessions: 1; 1 elsewhere, searched with --session '*')" in said
 
 
 def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,7 +87,7 @@ def show_hits(out: Console, page: HitPage, pattern: str | None = None) -> None:
     for hit in page.hits:
         _show_hit(out, hit, pattern)
     if not page.hits:
-        out.print(styled(f"No match: {one_line(page.searched)}."))
+        out.print(styled(f"No match: {one_line(as_commands(page.searched))}."))
     if page.near:
         out.print(styled(("Not matches, but they hold all the words:", "dim")))
         for hit in page.near:

@@ -37,7 +37,7 @@ def one_line(text: str) -> str:
 
 def as_commands(sentence: str) -> str:
     """A sentence of the service with commands where it names tools: a reader at a terminal has those."""
-    return _TOOL.sub(r"lcm-mcp \1", sentence)
+    return _TOOL.sub(r"lcm-mcp \1", sentence).replace('with session "*"', "with --session '*'")
 
 
 def shorten(text: str, characters: int) -> str:
