@@ -189,3 +189,14 @@ async def test_a_question_is_ranked_and_words_may_have_another_form(tmp_path: Pa
         assert [each.ref for each in painted.evidence] == ["e22"]
         inside = await service.expand_query("sevente", session="s")
         assert {each.ref for each in inside.evidence} == {"e6", "e22"}
+
+
+async def test_a_word_within_others_is_no_evidence_for_a_question(tmp_path: Path) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await talked(service)  # of weather, again and again
+        asked = await service.expand_query("Where is the eath?", session="s")
+        assert (asked.evidence, asked.found) == ((), 0)
+        assert asked.note is not None
+        assert asked.note.startswith("No row was found.")
+        wanted = await service.expand_query("Where is it?", query="eath", session="s")
+        assert wanted.evidence

@@ -145,3 +145,15 @@ async def test_rows_without_a_time_have_that_of_their_file_so_an_old_one_is_not_
         listed = (await service.sessions()).sessions
     assert [Path(each.key).stem for each in listed] == ["new", "old"]
     assert listed[1].last_at == "2020-09-13T12:26:40.000Z"
+
+
+async def test_a_row_without_a_time_stands_at_that_of_its_neighbour(tmp_path: Path) -> None:
+    times = [None, "2025-06-14T10:00:00Z", None, "2025-06-14T10:02:00Z", None]
+    lines = [
+        orjson.dumps({"role": "user", "content": f"row {n}", **({"at": at} if at else {})}) + b"\n"
+        for n, at in enumerate(times)
+    ]
+    async with serving(tmp_path / "lcm.sqlite") as service:
+        await service.import_file(written(tmp_path / "s.jsonl", *lines), session="s")
+        rows = (await service.expand("e1..e5", "s")).rows
+    assert [row.at[14:16] for row in rows] == ["00", "00", "00", "02", "02"]

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import BinaryIO, Literal
 
 import apsw
@@ -71,7 +72,8 @@ def look(file: BinaryIO, record: Followed) -> Found:
 
 @dataclass(slots=True)
 class Fed:
-    """A session that the file feeds; ended_at is when its last row was written before this reading.
+    """A session that the file feeds; ended_at is when its last row was written before this reading, told_at
+    the time that this reading told last.
 
     replayed is the row up to which it is known to say what its parent says, None once that is settled.
     """
@@ -79,6 +81,7 @@ class Fed:
     session: Session
     created: bool
     ended_at: int | None
+    told_at: int | None = None
     added: int = 0
     duplicates: int = 0
     conflicts: list[str] = field(default_factory=list[str])
@@ -231,10 +234,7 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
 def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[Sealed]) -> None:
     session = sessions.find_by_id(db, fed.session.id)
     assert session is not None
-    # What has no time of its own was there when its file was last written.
-    facts, now = facts_at(str(intake.source.path)), now_ms()
-    written = now if facts is None else min(now, facts.mtime // 1_000_000)
-    done = append(db, session, entries, written, intake.large_chars)
+    done = append(db, session, _timed(intake, fed, entries), now_ms(), intake.large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added
     fed.duplicates += len(done.duplicates)
@@ -244,3 +244,25 @@ def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[
             seq not in known and entry.at is not None and entry.at < fed.ended_at
             for seq, entry in zip(done.refs, entries, strict=True)
         )
+
+
+def _timed(intake: Intake, fed: Fed, entries: Sequence[Sealed]) -> Sequence[Sealed]:
+    """The entries, each with a time: its own, else that of the one before, else of the one after it; where
+    the file tells none, the time at which that was last written."""
+    told = [entry.at for entry in entries if entry.at is not None]
+    at, fed.told_at = fed.told_at, told[-1] if told else fed.told_at
+    if len(told) == len(entries):
+        return entries
+    if at is None:
+        at = told[0] if told else _written_at(intake.source.path)
+    timed: list[Sealed] = []
+    for entry in entries:
+        at = at if entry.at is None else entry.at
+        timed.append(entry if entry.at is not None else replace(entry, at=at))
+    return timed
+
+
+def _written_at(path: Path) -> int:
+    """When a file was last written, never in the future."""
+    facts, now = facts_at(str(path)), now_ms()
+    return now if facts is None else min(now, facts.mtime // 1_000_000)

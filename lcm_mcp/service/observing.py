@@ -200,7 +200,7 @@ def observe(
         bytes_per_token=None if judged.bytes_per_token is None else round(judged.bytes_per_token, 3),
         provider_input_tokens=None,
         provider_cached_tokens=None,
-        rows=view.session.rows,
+        rows=outlined.rows,
         before=judged.counts(judged.first_view),
         after=judged.counts(view),
         sections=tuple(_sections(query, judged, outlined)),

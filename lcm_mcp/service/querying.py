@@ -213,8 +213,8 @@ def _look(
         question = ranked_search.question(db, readable(asked), work.meaning)
         for scope in scopes:
             search.rank(scope, question, removed=bool(ids))
-    ranked = list(search.answering)
-    if not ranked:
+        ranked = list(search.answering)
+    else:  # only what is to be looked for as it is written may stand within a longer word
         for scope in scopes:
             search.run(scope, removed=bool(ids))
         ranked = search.ranked()

@@ -84,12 +84,13 @@ def _view(db: apsw.Connection, session: Session, cut: Cut | None, leaf: Seq) -> 
 @frozen
 class Outline:
     """What stands where in a projection, without its rows: quotes as they are shown, the tail by its first
-    and last row (0 where there is none) and the text it begins with."""
+    and last row (0 where there is none) and the text it begins with; rows counts those of the path to it."""
 
     quotes: Sequence[str]
     first: Seq
     last: Seq
     opening: str
+    rows: int
 
 
 def outline(db: apsw.Connection, view: View) -> Outline:
@@ -100,6 +101,7 @@ def outline(db: apsw.Connection, view: View) -> Outline:
         first,
         view.leaf if first else Seq(0),
         "" if opening is None else opening.text,
+        store.path_totals(db, view.session.id, view.leaf).inputs,
     )
 
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lcm_mcp.service.answers import Receipt
 from lcm_mcp.tools.arguments import Arguments, Objects
-from lcm_mcp.tools.text import listed, paragraph, quoted
+from lcm_mcp.tools.text import conflicting, listed, paragraph, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
 from lcm_mcp.tools.usage import UsageArguments, usage_of
 
@@ -65,7 +65,7 @@ def _render(receipt: Receipt) -> str:
         f"(last_seq {receipt.last_seq}).",
         f"refs: {listed(receipt.refs)}",
         f"already there: {listed(receipt.duplicates)}",
-        f"kept beside what was there, with other content: {listed(receipt.conflicts)}",
+        conflicting(receipt.conflicts),
         *(f"Note: {note}" for note in receipt.notes),
         f"Next: append what follows with expect_last_seq {receipt.last_seq}.",
     )

@@ -12,7 +12,7 @@ from lcm_mcp.service.requests import PrepareQuery
 from lcm_mcp.tokens import MOST_TOKENS
 from lcm_mcp.tools.arguments import Arguments, Cursor, Objects, SessionKey
 from lcm_mcp.tools.observation import observation
-from lcm_mcp.tools.text import fenced, json_line, listed, paragraph, plain, quoted
+from lcm_mcp.tools.text import conflicting, fenced, json_line, listed, paragraph, plain, quoted
 from lcm_mcp.tools.tool import ADDS, Tool
 from lcm_mcp.tools.usage import UsageArguments, usage_of
 from lcm_mcp.wording import count
@@ -127,7 +127,7 @@ def _appended(prepared: Prepared) -> str | None:
     made = "created the session; " if prepared.created else ""
     return (
         f"Appended: {made}refs {listed(prepared.refs)}; already there: {listed(prepared.duplicates)}; "
-        f"kept beside what was there, with other content: {listed(prepared.conflicts)}"
+        f"{conflicting(prepared.conflicts)}"
     )
 
 

@@ -54,6 +54,17 @@ def fenced(stored: str) -> str:
     return f"{fence}\n{stored}\n{fence}"
 
 
+def conflicting(refs: Sequence[str]) -> str:
+    """What became of entries whose entry_id is known with other content."""
+    told = f"conflicts: {listed(refs)}"
+    if not refs:
+        return told
+    return (
+        f"{told} (these rows bear the entry_ids, with other content: they stand, and what came now is kept "
+        "beside them, where no request shows it; give what is new an entry_id of its own)"
+    )
+
+
 def listed(items: Iterable[str]) -> str:
     """Addresses in a row; "none" where there are none."""
     return ", ".join(items) or "none"
