@@ -16,13 +16,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-import anyio
-
-from benchmarks.building import build
 from benchmarks.paths import PATHS
 
 _HERE: Final = Path(__file__).resolve().parents[1]
-_RUN: Final = Path(__file__).with_name("paths.py")
+_PATHS: Final = Path("benchmarks") / "paths.py"
+_BUILD: Final = """import sys
+from pathlib import Path
+import anyio
+from benchmarks.building import build
+anyio.run(build, Path(sys.argv[1]), int(sys.argv[2]))"""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -37,8 +39,8 @@ def main(arguments: list[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     checkouts = [_HERE] if asked.against is None else [asked.against.resolve(), _HERE]
     with TemporaryDirectory(prefix="lcm-hot-") as folder:
-        stored = anyio.run(build, Path(folder), asked.rows).db
-        figures = {name: _in_turns(name, checkouts, stored, asked.rounds) for name in asked.path or PATHS}
+        stores = [_built(each, Path(folder) / str(place), asked.rows) for place, each in enumerate(checkouts)]
+        figures = {name: _in_turns(name, checkouts, stores, asked.rounds) for name in asked.path or PATHS}
     print("| path | CPU before, µs | CPU now, µs | of before |" if asked.against else "| path | CPU, µs |")
     print("|---|---:|---:|---:|" if asked.against else "|---|---:|")
     for name, least in figures.items():
@@ -48,24 +50,37 @@ def main(arguments: list[str] | None = None) -> None:
         asked.json.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
 
 
-def _in_turns(name: str, checkouts: list[Path], stored: Path, rounds: int) -> list[float]:
+def _built(checkout: Path, folder: Path, rows: int) -> Path:
+    """A store to be searched, as this checkout writes it."""
+    folder.mkdir()
+    _run(checkout, "-c", _BUILD, folder, rows)
+    return next(folder.glob("*.sqlite"))
+
+
+def _in_turns(name: str, checkouts: list[Path], stores: list[Path], rounds: int) -> list[float]:
     """The least CPU microseconds of a unit in each checkout."""
     least = [float("inf")] * len(checkouts)
     for _ in range(rounds):
         for place, checkout in enumerate(checkouts):
-            least[place] = min(least[place], _once(name, checkout, stored))
+            least[place] = min(least[place], _once(name, checkout, stores[place]))
     return least
 
 
 def _once(name: str, checkout: Path, stored: Path) -> float:
+    """By the checkout's own way of running its paths, where it has one."""
+    paths = checkout / _PATHS if (checkout / _PATHS).exists() else _HERE / _PATHS
+    return float(json.loads(_run(checkout, paths, name, stored)))
+
+
+def _run(checkout: Path, *arguments: object) -> str:
     done = subprocess.run(
-        [sys.executable, "-P", str(_RUN), name, str(stored)],
+        [sys.executable, "-P", *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": str(checkout)},
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return float(json.loads(done.stdout))
+    return done.stdout
 
 
 if __name__ == "__main__":

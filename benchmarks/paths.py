@@ -1,7 +1,7 @@
 """One hot path, run again and again in a process of its own: `benchmarks.hot` starts this, of any checkout.
 
 Told are the CPU microseconds of one unit of the path, the least of some turns. What a turn needs is made
-before it and not measured. Only what every checkout that is compared has is imported here.
+before it and not measured. A checkout without this module is run by ours.
 """
 
 from __future__ import annotations
