@@ -19,7 +19,7 @@ test: lint browser
 browser: $(VENV)/.installed-dev
 	@$(BIN)/python tests/browser.py
 
-# The kill -9 rounds of the tests, 200 of them and more, and every call to the disk failed in turn (an hour).
+# The kill -9 rounds of the tests, 300 of them, and every call to the disk failed in turn (half an hour).
 crash: $(VENV)/.installed-dev
 	LCM_CRASH_ROUNDS=55 $(BIN)/python -m pytest tests/test_durability.py tests/test_faults.py
 
