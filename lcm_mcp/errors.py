@@ -6,6 +6,8 @@ nothing to do, limited) are values elsewhere, never exceptions. This module know
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class LcmError(Exception):
     """The root of every error a user can meet; `str(error)` is fit to be shown as it is."""
@@ -20,12 +22,14 @@ class InvalidArgument(LcmError):
 
 
 class UnknownSession(LcmError):
-    """No session has that key or number."""
+    """No session has that key or number; near are keys that begin so."""
 
-    def __init__(self, wanted: str) -> None:
+    def __init__(self, wanted: str, near: Sequence[str] = ()) -> None:
+        meant = " or ".join(map(repr, near))
         super().__init__(
-            f"There is no session {wanted!r}. lcm_sessions lists those stored; "
-            "lcm_append and prepare_context with append create one."
+            f"There is no session {wanted!r}. "
+            + (f"Did you mean {meant}? " if near else "")
+            + "lcm_sessions lists those stored; lcm_append and prepare_context with append create one."
         )
 
 
@@ -49,12 +53,13 @@ class UnknownAddress(LcmError):
 
 
 class MalformedAddress(LcmError):
-    """A text is not an address at all."""
+    """A text is not an address at all, or one that cannot be, and why."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, why: str | None = None) -> None:
+        said = f"{text[:80]!r} is not an address" + ("" if why is None else f": {why}")
         super().__init__(
-            f"{text[:80]!r} is not an address. Use e104 for a row, #12 for a node, e104..e238 for a range, "
-            "f7 for a file, with s7/ in front for another session."
+            f"{said}. Use e104 for a row, #12 for a node, e104..e238 for a range, f7 for a file, with s7/ in "
+            "front for another session."
         )
 
 

@@ -76,7 +76,7 @@ def parse_address(text: str) -> Address:
     if last is None:
         return RowAddress(of, Seq(first))
     if last < first:
-        raise MalformedAddress(text)
+        raise MalformedAddress(text, "its first row comes after its last")
     return RangeAddress(of, Seq(first), Seq(last))
 
 

@@ -134,7 +134,9 @@ def test_forget_is_a_command_that_asks(
         assert asked.startswith("Delete session talk (1 row) for good? [y/N]")
         assert "nothing was deleted. Answer y" in asked
     assert "[y/N]" not in cli("forget", "s2").err
-    said = cli.done("forget", "talk", "--yes")
+    assert "Which SESSION?" in cli("forget", "--yes").err
+    assert "Did you mean 'talk'?" in cli.refusal("--session", "ta", "list")
+    said = cli.done("forget", "--session", "talk", "--yes")
     assert "talk (s1) is forgotten: 1 row" in " ".join(said.split())
     assert "No longer followed" in said
     assert "There is no session" in cli.refusal("forget", "talk", "--yes")

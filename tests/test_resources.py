@@ -97,7 +97,7 @@ async def test_a_session_its_nodes_and_its_rows_read_as_the_tools_give_them(
         rows = await call(service, "lcm_expand", session="harbour", id="e3..e9", max_bytes=100_000)
         assert await document(client, "lcm://session/harbour/rows/3-9") == rows.structured
         error = await refused(client, "lcm://session/harbour/rows/9-3")
-        assert error.error.message.startswith("'e9..e3' is not an address.")
+        assert error.error.message.startswith("'e9..e3' is not an address: its first row comes after")
         await call(
             service, "lcm_append", session="harbour", entries=[{"role": "user", "content": "y" * 150_000}]
         )

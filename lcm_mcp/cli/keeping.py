@@ -69,17 +69,20 @@ def export_command(call: Call, form: str, redact: bool) -> None:
 
 
 @click.command("forget")
-@click.argument("name", metavar="SESSION")
+@click.argument("name", metavar="SESSION", required=False)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
 @shared_options
 @pass_call
-def forget_command(call: Call, name: str, yes: bool, as_json: bool) -> None:
+def forget_command(call: Call, name: str | None, yes: bool, as_json: bool) -> None:
     """Delete a session for good.
 
     Its rows, summaries and images, what only it holds of the search index, and the free pages of the file go.
     What a fork shares with it stays. Files that fed it are no longer followed. Backups are not touched.
     """
+    name = call.session if name is None else name
+    if name is None:
+        raise click.UsageError("Which SESSION? Name it; lcm-mcp sessions lists them.")
     if not yes and not confirmed(f"Delete {call.run(partial(_named, name=name))} for good?"):
         raise click.ClickException("nothing was deleted. Answer y, or give --yes and it does not ask.")
     gone = call.run(lambda service: service.forget(name), "forgetting")

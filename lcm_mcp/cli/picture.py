@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lcm_mcp.cli.output import styled
-from lcm_mcp.cli.text import count, one_line, percent, when
+from lcm_mcp.cli.text import as_commands, count, one_line, percent, when
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +59,7 @@ def show_picture(
     for line in _accounts(seen, timed):
         _print_wrapped(out, line, indent="  ")
     for note in seen.notes:
-        _print_wrapped(out, one_line(note), "yellow", indent="  ")
+        _print_wrapped(out, one_line(as_commands(note)), "yellow", indent="  ")
 
 
 class _Scale:

@@ -23,6 +23,14 @@ _VISIBLE: dict[int, str] = (
 )
 
 
+_OPTIONS = {
+    'with session "*"': "with --session '*'",
+    "(compact: never)": "(--compact never; give --compact auto)",
+    "; lcm_append and prepare_context with append create one": "",
+}
+"""What the service says of arguments, and what a reader at a terminal gives, or cannot."""
+
+
 def clean(text: str) -> str:
     """The text without anything a terminal would obey."""
     if text.isascii() and text.isprintable():
@@ -37,7 +45,10 @@ def one_line(text: str) -> str:
 
 def as_commands(sentence: str) -> str:
     """A sentence of the service with commands where it names tools: a reader at a terminal has those."""
-    return _TOOL.sub(r"lcm-mcp \1", sentence).replace('with session "*"', "with --session '*'")
+    said = _TOOL.sub(r"lcm-mcp \1", sentence)
+    for word, option in _OPTIONS.items():
+        said = said.replace(word, option)
+    return said
 
 
 def shorten(text: str, characters: int) -> str:

@@ -108,7 +108,7 @@ def named_session(db: apsw.Connection, name: str) -> Session:
     if found is None and name[:1] == "s" and name[1:].isascii() and name[1:].isdigit() and len(name) < 19:
         found = sessions.find_by_id(db, SessionId(int(name[1:])))
     if found is None:
-        raise UnknownSession(name[:200])
+        raise UnknownSession(name[:200], sessions.keys_from(db, name, 3))
     return found
 
 

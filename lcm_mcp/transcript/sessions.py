@@ -74,6 +74,15 @@ def find_by_key(db: apsw.Connection, key: str) -> Session | None:
     return _one(db, "key = ?", (key,))
 
 
+def keys_from(db: apsw.Connection, beginning: str, most: int) -> list[str]:
+    """Keys that begin so, at most so many, in their order."""
+    rows = db.execute(
+        "SELECT key FROM session WHERE key BETWEEN ?1 AND ?1 || char(0x10FFFF) ORDER BY key LIMIT ?2",
+        (beginning, most),
+    )
+    return [key for (key,) in rows] if beginning else []
+
+
 def find_by_id(db: apsw.Connection, session: SessionId) -> Session | None:
     return _one(db, "id = ?", (session,))
 
