@@ -25,7 +25,7 @@ from lcm_mcp.transcript.batches import Batch, Batches, Item, Source, Taken, whol
 from lcm_mcp.transcript.followed import Cursor
 from lcm_mcp.transcript.importers import ImportReport
 from lcm_mcp.transcript.model import Role, Sealed
-from lcm_mcp.transcript.packing import shortest
+from lcm_mcp.transcript.packing import packed
 from lcm_mcp.transcript.redacting import Masking
 
 LEAST_BYTES = 16 * 1024 * 1024
@@ -110,9 +110,9 @@ def _arrived(
     fixed: int,
     *rest: Any,
 ) -> Taken:
-    """An entry that was sent. Its payload is deflated here, so that both processes have much to do."""
-    packed = None if payload is None else shortest(payload)
-    return Taken(key, ordinal, Sealed(role, text, packed, Size(weight, 1, fixed), *rest))
+    """An entry that was sent. Its payload is packed here, so that both processes have much to do."""
+    made = None if payload is None else packed(payload, text)
+    return Taken(key, ordinal, Sealed(role, text, made, Size(weight, 1, fixed), *rest))
 
 
 def _started(source: Source, masking: Masking | None) -> _Apart | None:
@@ -147,7 +147,7 @@ def serve() -> None:
 def _serve(told: IO[bytes], sent: IO[bytes]) -> None:
     source, masking = cast("tuple[Source, Masking | None]", pickle.load(told))
     reading = whole_file(source, masking)
-    reading.deflated = False
+    reading.packed = False
     _send(source, sent)
     refused = None
     try:

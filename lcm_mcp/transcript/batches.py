@@ -48,7 +48,7 @@ class Most:
 
 SHORTLY = Most(200, 1024 * 1024)
 """While a read waits, for little time."""
-WHOLE = Most(1_000, 2 * 1024 * 1024)
+WHOLE = Most(500, 1024 * 1024)
 """Of a file that is read whole: fewer commits, each of which writes the same pages of indexes again."""
 NO_LIMIT = 2**62
 BUFFER_BYTES = 128 * 1024
@@ -100,7 +100,7 @@ def facts_of(status: os.stat_result) -> Facts:
 
 @dataclass(slots=True)
 class Reading:
-    """A file being read, and what it told so far. marked: it is told where lines end. deflated: see seal."""
+    """A file being read, and what it told so far. marked: it is told where lines end. packed: see seal."""
 
     tally: Tally
     file: BinaryIO
@@ -112,7 +112,7 @@ class Reading:
     marked: bool = True
     most: Most = SHORTLY
     masking: Masking | None = None
-    deflated: bool = True
+    packed: bool = True
     mark: Mark | None = None
     trouble: str | None = None
     found: set[str] = field(default_factory=set[str])
@@ -154,7 +154,7 @@ class Reading:
 
     def _sealed(self, draft: Draft) -> Sealed:
         masked = draft if self.masking is None else self.masking.draft(draft)
-        return seal(masked, deflated=self.deflated)
+        return seal(masked, packed=self.packed)
 
     def _heed(self, event: Event, items: list[Item]) -> None:
         match event:
