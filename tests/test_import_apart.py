@@ -82,8 +82,8 @@ async def test_an_import_whose_process_is_killed_is_refused_and_goes_on_later(
     started: list[subprocess.Popen[bytes]] = []
 
     class Seen(subprocess.Popen[bytes]):
-        def __init__(self, command: list[str], stdin: int, stdout: int) -> None:
-            super().__init__(command, stdin=stdin, stdout=stdout)
+        def __init__(self, command: list[str], stdin: int, stdout: int, pipesize: int) -> None:
+            super().__init__(command, stdin=stdin, stdout=stdout, pipesize=pipesize)
             started.append(self)
 
     monkeypatch.setattr(subprocess, "Popen", Seen)

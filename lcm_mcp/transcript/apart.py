@@ -31,6 +31,8 @@ from lcm_mcp.transcript.redacting import Masking
 LEAST_BYTES = 16 * 1024 * 1024
 """A shorter file is read here in about the time that a process takes to start."""
 
+PIPE_BYTES: Final = 1024 * 1024
+"""How far the process may be ahead of who listens, where the system lets a pipe be so large."""
 _FIRST: Final = ("role", "text", "payload", "size")
 _REST: Final = [f"entry.{each.name}" for each in fields(Sealed)[len(_FIRST) :]]
 _values = attrgetter(
@@ -120,7 +122,9 @@ def _started(source: Source, masking: Masking | None) -> _Apart | None:
     # -P: not what happens to stand in the working folder
     command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
     try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pipesize=PIPE_BYTES
+        )
     except OSError:
         return None
     assert process.stdin is not None
