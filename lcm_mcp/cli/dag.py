@@ -12,8 +12,9 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import as_commands, count, one_line, shorten
+from lcm_mcp.cli.text import as_commands, one_line, shorten
 from lcm_mcp.values import frozen
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -82,7 +83,9 @@ def show_dag(out: Console, dag: Dag) -> None:
     roots = dag.roots()
     leaves = [node for node in dag.nodes if node.depth == 0]
     rows = sum(node.rows for node in leaves)
-    figures = f"{count(len(roots), 'root')} over {count(len(leaves), 'leaf', 'leaves')}, {count(rows, 'row')}"
+    figures = (
+        f"{counted(len(roots), 'root')} over {counted(len(leaves), 'leaf', 'leaves')}, {counted(rows, 'row')}"
+    )
     tree = Tree(styled((one_line(dag.session), "bold"), (f"  {figures}", "dim")), guide_style="dim")
     known = {node.id: node for node in dag.nodes}
     for root in roots:

@@ -22,9 +22,9 @@ from lcm_mcp.cli.dag import read_dag, show_dag
 from lcm_mcp.cli.importing import show_outcome
 from lcm_mcp.cli.output import console, styled
 from lcm_mcp.cli.show import show_hits, show_rows
-from lcm_mcp.cli.text import count
 from lcm_mcp.cli.window import as_read, read_messages, show_window
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -127,4 +127,4 @@ async def _show_request(service: Service, out: Console, query: PrepareQuery) -> 
 
 def _show_omitted(out: Console, lines: int) -> None:
     if lines > 0:
-        out.print(styled((f"… {count(lines, 'more line')}", "dim")))
+        out.print(styled((f"… {counted(lines, 'more line')}", "dim")))

@@ -13,8 +13,9 @@ import click
 
 from lcm_mcp.cli.call import Call, run_on
 from lcm_mcp.cli.output import confirmed, console, print_json, progress, styled
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
 from lcm_mcp.errors import ImportRefused
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,7 +46,7 @@ def import_found(call: Call, *, fold: bool, follow: bool, as_json: bool) -> None
         done.found = await service.discover()
         if not as_json:
             show_found(console(), done.found)
-        files = count(len(done.found.todo), "file")
+        files = counted(len(done.found.todo), "file")
         if done.found.todo and confirmed(f"Import {files}, oldest first?"):
             await _import(service, done, settings.fold_imports, follow, shown)
 
@@ -76,7 +77,7 @@ def show_found(out: Console, found: Discovery) -> None:
 def _contents(place: Found) -> str:
     if not place.there:
         return "no such folder"
-    files = f"{count(place.files, 'file')}, {place.bytes / 1e6:,.1f} MB"
+    files = f"{counted(place.files, 'file')}, {place.bytes / 1e6:,.1f} MB"
     return f"{files}, {place.new:,} new" if place.known else f"{files}; this format is not read yet"
 
 
@@ -94,7 +95,7 @@ async def _import(service: Service, done: _Done, fold: bool, follow: bool, shown
         done.files.append(outcome)
         rows += outcome.report.rows_added
         if shown and outcome.report.rows_added:
-            console().print(styled(f"{label}: {count(outcome.report.rows_added, 'new row')}"))
+            console().print(styled(f"{label}: {counted(outcome.report.rows_added, 'new row')}"))
     if follow:
         for place in done.found.places:
             if place.there and place.known and place.alone is None:
@@ -107,8 +108,8 @@ async def _import(service: Service, done: _Done, fold: bool, follow: bool, shown
 
 def _show_end(out: Console, done: _Done, rows: int) -> None:
     sessions = {each.session for outcome in done.files for each in outcome.sessions}
-    out.print(styled(f"{count(rows, 'new row')} in {count(len(sessions), 'session')}"))
+    out.print(styled(f"{counted(rows, 'new row')} in {counted(len(sessions), 'session')}"))
     for sentence in done.refused[:_NAMED_REFUSALS]:
         out.print(styled(("passed over  ", "yellow"), one_line(sentence)))
     if len(done.refused) > _NAMED_REFUSALS:
-        out.print(styled(f"and {count(len(done.refused) - _NAMED_REFUSALS, 'more file')} passed over"))
+        out.print(styled(f"and {counted(len(done.refused) - _NAMED_REFUSALS, 'more file')} passed over"))

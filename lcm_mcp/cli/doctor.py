@@ -13,8 +13,9 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled, waiting
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
 from lcm_mcp.errors import InstallRefused, NotServing
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -53,7 +54,7 @@ def doctor_command(call: Call, repair: bool, start: bool, as_json: bool) -> None
         show_diagnosis(console(), diagnosis)
     if not diagnosis.healthy:
         failed = [check.name for check in diagnosis.checks if not check.ok]
-        raise click.ClickException(f"{count(len(failed), 'check')} failed: {', '.join(failed)}.")
+        raise click.ClickException(f"{counted(len(failed), 'check')} failed: {', '.join(failed)}.")
 
 
 def _with_started_clients(diagnosis: Diagnosis) -> Diagnosis:
@@ -73,7 +74,7 @@ def _started_clients() -> Iterator[Check]:
         try:
             entry = clients.entry_in(client, clients.place(client).file)
             if entry is not None:
-                yield Check(client.name, True, f"started, it offers {count(len(started(entry)), 'tool')}")
+                yield Check(client.name, True, f"started, it offers {counted(len(started(entry)), 'tool')}")
         except (InstallRefused, NotServing) as error:
             yield Check(client.name, False, str(error))
 

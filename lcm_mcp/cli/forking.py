@@ -8,7 +8,8 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from lcm_mcp.service.forking import Forked, Rewound
@@ -38,7 +39,7 @@ def _forked(fork: Forked) -> str:
     made = "forked" if fork.created else "there already, forked"
     return (
         f"{one_line(fork.session)} ({fork.id}): {made} from {one_line(fork.parent)} at {fork.at}; "
-        f"{count(fork.rows, 'row')}, {count(fork.nodes_copied, 'node')} copied, "
+        f"{counted(fork.rows, 'row')}, {counted(fork.nodes_copied, 'node')} copied, "
         f"{fork.nodes_omitted:,} omitted."
     )
 
@@ -63,6 +64,6 @@ def rewind_command(call: Call, to: str, as_json: bool) -> None:
 
 def _rewound(rewound: Rewound) -> str:
     return (
-        f"{one_line(rewound.session)} ends at {rewound.leaf} now: {count(rewound.removed, 'row')} removed, "
+        f"{one_line(rewound.session)} ends at {rewound.leaf} now: {counted(rewound.removed, 'row')} removed, "
         f"{rewound.restored:,} restored."
     )

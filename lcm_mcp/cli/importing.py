@@ -16,9 +16,10 @@ import click
 from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
 from lcm_mcp.cli.discovering import import_found
 from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
 from lcm_mcp.errors import ImportRefused
 from lcm_mcp.values import frozen
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -190,13 +191,13 @@ def show_outcome(out: Console, outcome: ImportOutcome) -> None:
     for line, problem in report.bad:
         out.print(styled(("  not understood", "yellow"), f"  line {line}: {one_line(problem)}"))
     if report.bad_lines > len(report.bad):
-        out.print(styled(f"  and {count(report.bad_lines - len(report.bad), 'more line')} not understood"))
+        out.print(styled(f"  and {counted(report.bad_lines - len(report.bad), 'more line')} not understood"))
 
 
 def _read(report: ImportReport) -> str:
     messages = ((report.user, "user"), (report.assistant, "assistant"), (report.tool, "tool"))
     roles = (f"{number:,} {role}" for number, role in (*messages, (report.system, "system")) if number)
-    objects = f"{count(report.lines, 'line')}, {count(report.objects, 'object')}"
+    objects = f"{counted(report.lines, 'line')}, {counted(report.objects, 'object')}"
     return f"{objects}: {', '.join(roles) or 'no message'}"
 
 
@@ -213,7 +214,7 @@ def _contents(report: ImportReport) -> str:
         (report.queued, "prompt that only the queue tells", "prompts that only the queue tells"),
         (report.compact_summaries, "summary that the client made", "summaries that the client made"),
     )
-    return ", ".join(count(number, one, many) for number, one, many in found if number)
+    return ", ".join(counted(number, one, many) for number, one, many in found if number)
 
 
 def _others(report: ImportReport) -> str:
@@ -222,8 +223,8 @@ def _others(report: ImportReport) -> str:
 
 
 def _oddities(report: ImportReport) -> list[tuple[str, str]]:
-    glued = f"{count(report.glued, 'object')} stood on a line with another; read all the same"
-    repaired = f"{count(report.repaired, 'line')} held bytes that are no UTF-8; they were replaced"
+    glued = f"{counted(report.glued, 'object')} stood on a line with another; read all the same"
+    repaired = f"{counted(report.repaired, 'line')} held bytes that are no UTF-8; they were replaced"
     return [
         ("glued", glued if report.glued else ""),
         ("repaired", repaired if report.repaired else ""),
@@ -235,7 +236,7 @@ def _oddities(report: ImportReport) -> list[tuple[str, str]]:
 
 
 def _kept(imported: Imported) -> str:
-    said = [f"{one_line(imported.session)}: {count(imported.rows_added, 'new row')}"]
+    said = [f"{one_line(imported.session)}: {counted(imported.rows_added, 'new row')}"]
     if imported.duplicates:
         said.append(f"{imported.duplicates:,} known already")
     if imported.late:
@@ -243,7 +244,9 @@ def _kept(imported: Imported) -> str:
     if imported.conflicts:
         named = ", ".join(map(one_line, imported.conflicts[:_NAMED_CONFLICTS]))
         more = ", …" if len(imported.conflicts) > _NAMED_CONFLICTS else ""
-        said.append(f"{count(len(imported.conflicts), 'conflict')}, the first content stands: {named}{more}")
+        said.append(
+            f"{counted(len(imported.conflicts), 'conflict')}, the first content stands: {named}{more}"
+        )
     return "; ".join(said)
 
 
@@ -251,5 +254,5 @@ def _folded(imported: Imported) -> str:
     made = imported.folded
     if made is None or not (made.leaves or made.parents):
         return ""
-    nodes = f"{count(made.leaves, 'leaf', 'leaves')}, {count(made.parents, 'parent')}"
+    nodes = f"{counted(made.leaves, 'leaf', 'leaves')}, {counted(made.parents, 'parent')}"
     return f"{one_line(imported.session)}: {nodes}; {made.source_tokens:,} → {made.summary_tokens:,} tokens"

@@ -13,8 +13,8 @@ import click
 from lcm_mcp import clients
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import json_option, print_json, waiting
-from lcm_mcp.cli.text import count
 from lcm_mcp.errors import InstallRefused
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from lcm_mcp.clients import Client, Entry, Installed
@@ -66,7 +66,7 @@ def _write(call: Call, client: Client, entry: Entry, told: bool) -> dict[str, ob
     _say(told, f"lcm-mcp install {client.name} --undo takes it back.")
     with waiting(f"starting it as {client.title} does", told):
         tools = started(entry)
-    _say(told, f"Started as {client.title} starts it, it offers {count(len(tools), 'tool')}.")
+    _say(told, f"Started as {client.title} starts it, it offers {counted(len(tools), 'tool')}.")
     _say(told, f"Restart {client.title} to use it.")
     way = clients.CONVERSATIONS[client.name]
     _say(told, click.wrap_text(f"Its conversations come in {way.way}: {way.how}.", 80))

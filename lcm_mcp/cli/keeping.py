@@ -11,7 +11,8 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import confirmed, console, json_option, print_json, styled, write
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -63,7 +64,7 @@ def export_command(call: Call, form: str, redact: bool) -> None:
 
     def masked(keys: int) -> None:
         if not call.quiet:
-            click.echo(f"{count(keys, 'key')} masked.", err=True)
+            click.echo(f"{counted(keys, 'key')} masked.", err=True)
 
     call.run(export, None if sys.stdout.isatty() else "exporting")
 
@@ -99,17 +100,17 @@ def forget_command(call: Call, name: str | None, yes: bool, as_json: bool) -> No
 async def _named(service: Service, name: str) -> str:
     """What would be deleted, so that who answers sees it."""
     named = await service.select(name)
-    return f"session {one_line(named.session)} ({count(named.rows, 'row')})"
+    return f"session {one_line(named.session)} ({counted(named.rows, 'row')})"
 
 
 def _forgotten(gone: Forgotten) -> list[str]:
     said = [
-        f"{one_line(gone.session)} ({gone.id}) is forgotten: {count(gone.rows, 'row')}, "
-        f"{count(gone.nodes, 'node')}, {count(gone.texts, 'text')}, {count(gone.images, 'image')}."
+        f"{one_line(gone.session)} ({gone.id}) is forgotten: {counted(gone.rows, 'row')}, "
+        f"{counted(gone.nodes, 'node')}, {counted(gone.texts, 'text')}, {counted(gone.images, 'image')}."
     ]
     if gone.kept_by:
         holders = ", ".join(map(one_line, gone.kept_by))
-        said.append(f"{count(gone.texts_kept, 'text')} stay, since {holders} hold them too.")
+        said.append(f"{counted(gone.texts_kept, 'text')} stay, since {holders} hold them too.")
     if gone.unlinked:
         said.append(
             f"Sessions it had begun stay, on their own now: {', '.join(map(one_line, gone.unlinked))}."

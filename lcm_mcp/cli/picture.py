@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lcm_mcp.cli.output import styled
-from lcm_mcp.cli.text import as_commands, count, one_line, percent, when
+from lcm_mcp.cli.text import as_commands, one_line, percent, when
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +96,7 @@ def _head(seen: Observation, width: int) -> Text:
 
 
 def _came(rows: int, removed: bool) -> str:
-    came = f"{count(rows, 'row') if rows else 'no row'} came since"
+    came = f"{counted(rows, 'row') if rows else 'no row'} came since"
     return f"{came}, and its last rows were removed" if removed else came
 
 
@@ -122,7 +123,7 @@ def _figures(seen: Observation) -> Iterator[str]:
 
 
 def _contents(seen: Observation) -> Iterator[str]:
-    yield f"{count(seen.rows, 'row')}: {_counts(seen.after)}"
+    yield f"{counted(seen.rows, 'row')}: {_counts(seen.after)}"
     if seen.model is not None or seen.provider is not None:
         yield "for " + one_line(" of ".join(part for part in (seen.model, seen.provider) if part))
     if seen.window_source in _SOURCES:
@@ -130,8 +131,8 @@ def _contents(seen: Observation) -> Iterator[str]:
 
 
 def _counts(counts: Counts) -> str:
-    summaries = count(counts.summaries, "summary", "summaries")
-    return f"{summaries} and {count(counts.tail_rows, 'row')} verbatim"
+    summaries = counted(counts.summaries, "summary", "summaries")
+    return f"{summaries} and {counted(counts.tail_rows, 'row')} verbatim"
 
 
 def _bar(seen: Observation, scale: _Scale) -> Text:
@@ -172,7 +173,7 @@ def _sections(seen: Observation, scale: _Scale, width: int) -> Iterator[Text]:
     """Two lines a section, in the order of the request: its size and sources, and how it begins."""
     for section in seen.sections:
         mark, style = _FILLS[section.kind]
-        items = count(section.items, "item")
+        items = counted(section.items, "item")
         line = _share(mark, style, section.kind, items, scale.tokens(section.tokens), scale)
         line.append(f"  {_named(section.sources, width - len(line.plain) - 2)}", "cyan")
         line.rstrip()
@@ -216,16 +217,16 @@ def _accounts(seen: Observation, timed: bool) -> Iterator[str]:
         tokens = seen.done.model_input_tokens + seen.done.model_output_tokens
         usd = seen.done.cost_usd
         price = "price unknown" if usd is None else f"${usd:.4f}"
-        yield f"models: {count(seen.done.model_calls, 'call')}, {tokens:,} tokens, {price}"
+        yield f"models: {counted(seen.done.model_calls, 'call')}, {tokens:,} tokens, {price}"
 
 
 def _made(done: Done) -> Iterator[str]:
     if done.leaves:
-        yield count(done.leaves, "leaf", "leaves")
+        yield counted(done.leaves, "leaf", "leaves")
     if done.parents:
-        yield count(done.parents, "parent")
+        yield counted(done.parents, "parent")
     if done.written:
-        yield count(done.written, "running summary", "running summaries")
+        yield counted(done.written, "running summary", "running summaries")
 
 
 def _levels(levels: Iterable[int]) -> str:

@@ -12,7 +12,8 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from lcm_mcp.cli.output import role_style, styled, write
-from lcm_mcp.cli.text import as_commands, clean, count, one_line, shorten, when
+from lcm_mcp.cli.text import as_commands, clean, one_line, shorten, when
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,7 +43,7 @@ def show_sessions(out: Console, page: SessionPage) -> None:
 
 
 def _show_session(out: Console, line: SessionLine) -> None:
-    figures = f"{count(line.rows, 'row')}, {line.tokens:,} tokens, {count(line.nodes, 'node')}"
+    figures = f"{counted(line.rows, 'row')}, {line.tokens:,} tokens, {counted(line.nodes, 'node')}"
     title = shorten(line.title or line.key, max(20, out.width - len(line.id) - len(figures) - 4))
     gap = " " * max(2, out.width - len(line.id) - len(title) - len(figures) - 2)
     out.print(styled((line.id, "bold cyan"), "  ", title, gap, (figures, "dim")))
@@ -68,7 +69,7 @@ def show_nodes(out: Console, page: NodePage) -> None:
 
 
 def node_line(node: NodeLine) -> Text:
-    figures = f"  depth {node.depth}  {span(node.span)}  {count(node.rows, 'row')}"
+    figures = f"  depth {node.depth}  {span(node.span)}  {counted(node.rows, 'row')}"
     size = f"  {node.source_tokens:,} → {node.tokens:,} tokens"
     return styled((node.id, "bold cyan"), figures, (size, "dim"), _state(node))
 
@@ -150,7 +151,7 @@ def show_node(out: Console, node: NodeDescription) -> None:
     frontier = "in the frontier" if node.frontier else "not in the frontier"
     frontier += ", [removed]: its rows are off the active path" if node.removed else ""
     facts = [
-        ("covers", f"{span(node.span)}, {count(node.rows, 'row')}, {node.source_tokens:,} tokens"),
+        ("covers", f"{span(node.span)}, {counted(node.rows, 'row')}, {node.source_tokens:,} tokens"),
         ("size", f"{node.tokens:,} tokens, level {node.level}, by {one_line(node.model)}"),
         ("tiers", ", ".join(f"{tier.kind} {tier.tokens:,} tokens" for tier in node.tiers)),
         ("children", ", ".join(node.children) or "none (a leaf)"),
@@ -163,9 +164,9 @@ def show_node(out: Console, node: NodeDescription) -> None:
     out.print(styled(clean(node.text)), soft_wrap=True)
     if node.files:
         out.print()
-        out.print(styled((f"{count(node.file_count, 'file')} that tools read", "dim")))
+        out.print(styled((f"{counted(node.file_count, 'file')} that tools read", "dim")))
     for file in node.files:
-        size = f"  {file.ref}  {file.kind}, {count(file.characters, 'character')}"
+        size = f"  {file.ref}  {file.kind}, {counted(file.characters, 'character')}"
         out.print(styled((file.id, "bold cyan"), "  ", one_line(file.path), (size, "dim")))
         out.print(styled("    ", shorten(file.summary, out.width - 4)))
     for old in node.superseded:
@@ -180,7 +181,7 @@ def show_file(out: Console, file: FileDescription) -> None:
     facts = [
         ("path", one_line(file.path)),
         ("read in", file.ref + (", [removed]: it is off the active path" if file.removed else "")),
-        ("size", count(file.characters, "character")),
+        ("size", counted(file.characters, "character")),
         ("in it", one_line(file.summary)),
         ("content", file.content),
         ("same body", ", ".join(file.same_content)),
@@ -202,7 +203,7 @@ def show_row(out: Console, row: RowDescription) -> None:
     facts = [
         ("time", when(row.at)),
         ("entry id", one_line(row.entry_id or "none")),
-        ("size", f"{row.tokens:,} tokens, {count(row.characters, 'character')}"),
+        ("size", f"{row.tokens:,} tokens, {counted(row.characters, 'character')}"),
         ("parts", "; ".join(map(one_line, parts)) or "none"),
         ("unit", f"begins at {row.unit}"),
         ("node", row.node or "none covers it"),
@@ -235,7 +236,7 @@ def show_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
 def _show_rest(out: Console, shown: int, total: int | None, noun: str, cursor: str | None) -> None:
     if cursor is None:
         return
-    known = f"{shown} of {count(total, noun)} shown. " if total is not None else ""
+    known = f"{shown} of {counted(total, noun)} shown. " if total is not None else ""
     out.print(styled((f"{known}More: repeat with --cursor {cursor}", "dim")), soft_wrap=True)
 
 

@@ -11,7 +11,8 @@ from lcm_mcp import __version__
 from lcm_mcp.cli.call import Call, run_on
 from lcm_mcp.cli.output import console, styled
 from lcm_mcp.cli.show import show_facts, show_sessions
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from lcm_mcp.service.answers import SessionPage
@@ -38,7 +39,7 @@ def show_state(call: Call) -> None:
     if settings.db.exists():
         page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN))
     out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
-    stored = "not made yet" if page is None else count(page.total, "session")
+    stored = "not made yet" if page is None else counted(page.total, "session")
     shown = [("store", one_line(str(settings.db))), ("holds", stored)]
     if page is None or not page.total:
         shown.append(("found", _found()))
@@ -64,7 +65,7 @@ def _found() -> str:
         )
         for client in CLIENTS
     }
-    told = [f"{count(number, 'session file')} of {name}" for name, number in files.items() if number]
+    told = [f"{counted(number, 'session file')} of {name}" for name, number in files.items() if number]
     return ", ".join(told) or "no session file of an agent that is looked for"
 
 

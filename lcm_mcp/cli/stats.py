@@ -9,7 +9,8 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import count, one_line, percent
+from lcm_mcp.cli.text import one_line, percent
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,12 +39,12 @@ def show_stats(out: Console, stats: Stats) -> None:
     from lcm_mcp.cli.show import show_facts
 
     if stats.session is None:
-        out.print(styled((count(stats.sessions, "session"), "bold")))
+        out.print(styled((counted(stats.sessions, "session"), "bold")))
     else:
         out.print(styled((one_line(stats.session), "bold"), (f"  {stats.strategy}", "dim")))
     facts = [
         ("rows", _parts(stats.rows, {role: n for role, n in stats.rows_by_role.items()}, _removed(stats))),
-        ("history", f"{count(stats.tokens, 'token')} (estimate) in {count(stats.units, 'unit')}"),
+        ("history", f"{counted(stats.tokens, 'token')} (estimate) in {counted(stats.units, 'unit')}"),
         ("nodes", _nodes(stats)),
         ("summarized", _summarized(stats)),
         ("cuts", ", ".join(f"{number:,} {name}" for name, number in stats.cuts.items()) or "none"),
@@ -77,7 +78,7 @@ def _nodes(stats: Stats) -> str:
 
 
 def _summarized(stats: Stats) -> str:
-    bare = f"{count(stats.unsummarized_rows, 'row')} without a summary"
+    bare = f"{counted(stats.unsummarized_rows, 'row')} without a summary"
     if not stats.frontier_tokens:
         return bare
     ratio = stats.covered_tokens / stats.frontier_tokens
@@ -97,7 +98,7 @@ def _requests(stats: Stats) -> str:
 def _models(stats: Stats) -> str:
     """What calls of models took; nothing where there were none."""
     named = "; ".join(
-        f"{one_line(name)} {count(each.calls, 'call')}, {each.input_tokens:,} tokens in, "
+        f"{one_line(name)} {counted(each.calls, 'call')}, {each.input_tokens:,} tokens in, "
         f"{each.output_tokens:,} out, {_price(each)}"
         for name, each in stats.spent.items()
     )
@@ -105,6 +106,6 @@ def _models(stats: Stats) -> str:
 
 
 def _price(spent: Spent) -> str:
-    unpriced = f", {count(spent.unpriced_calls, 'call')} of unknown price" if spent.unpriced_calls else ""
+    unpriced = f", {counted(spent.unpriced_calls, 'call')} of unknown price" if spent.unpriced_calls else ""
     unsettled = f", {spent.unsettled_tokens:,} tokens not counted" if spent.unsettled_tokens else ""
     return f"${spent.usd:.4f}{unpriced}{unsettled}"

@@ -62,11 +62,6 @@ def when(at: str | None) -> str:
     return "" if at is None else at[:16].replace("T", " ")
 
 
-def count(number: int, noun: str, plural: str | None = None) -> str:
-    """`1 row`, `1,200 rows`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def percent(part: int, whole: int) -> str:
     """A share without decimals; what is there but rounds to nothing is <1%."""
     if whole <= 0 or part <= 0:

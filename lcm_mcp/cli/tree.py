@@ -12,7 +12,8 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, role_style, styled
-from lcm_mcp.cli.text import count, one_line, shorten
+from lcm_mcp.cli.text import one_line, shorten
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -65,9 +66,9 @@ def show_tree(out: Console, tree: Tree) -> None:
 
 def _head(tree: Tree) -> Text:
     active = next((branch for branch in tree.branches if branch.active), None)
-    figures = "empty" if active is None else f"{count(len(active.units), 'unit')}, {_size(active)}"
+    figures = "empty" if active is None else f"{counted(len(active.units), 'unit')}, {_size(active)}"
     others = len(tree.branches) - (active is not None)
-    removed = f"; {count(others, 'removed branch', 'removed branches')}" if others else ""
+    removed = f"; {counted(others, 'removed branch', 'removed branches')}" if others else ""
     text = styled((one_line(tree.session), "bold"), (f"  {figures}{removed}", "dim"))
     if tree.parent is not None:
         begins = f" from {tree.opener}" if tree.opener else ""
@@ -76,7 +77,7 @@ def _head(tree: Tree) -> Text:
 
 
 def _size(part: TreeBranch | TreeUnit) -> str:
-    return f"{count(part.rows, 'row')}, {part.tokens:,} tokens"
+    return f"{counted(part.rows, 'row')}, {part.tokens:,} tokens"
 
 
 def _line(unit: TreeUnit, active: bool, width: int) -> Text:
@@ -97,4 +98,4 @@ def _session(begun: Begun) -> Text:
     begins = "" if begun.opener is None else f" from {begun.opener}"
     ends = "" if begun.outcome is None else f", outcome {begun.outcome}"
     name = f"{begun.link} {one_line(begun.session)}"
-    return styled((name, "magenta"), (f" ({begun.id}){begins}  {count(begun.rows, 'row')}{ends}", "dim"))
+    return styled((name, "magenta"), (f" ({begun.id}){begins}  {counted(begun.rows, 'row')}{ends}", "dim"))

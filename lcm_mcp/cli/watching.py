@@ -14,7 +14,8 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
 from lcm_mcp.cli.output import json_option, print_json
-from lcm_mcp.cli.text import count, one_line
+from lcm_mcp.cli.text import one_line
+from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
     import anyio
@@ -51,7 +52,7 @@ def _say(event: dict[str, object]) -> None:
         case {"watching": str(client), "folder": folder}:
             click.echo(f"watching {client} in {one_line(str(folder))}")
         case {"session": str(session), "rows_added": int(rows)}:
-            click.echo(f"{one_line(session)}: {count(rows, 'new row')}")
+            click.echo(f"{one_line(session)}: {counted(rows, 'new row')}")
         case _:
             raise ValueError(event)
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from lcm_mcp.transcript.exploring import code, data, markup, tables
 from lcm_mcp.transcript.exploring.bodies import Body, bare
 from lcm_mcp.transcript.exploring.languages import BY_EXTENSION
-from lcm_mcp.transcript.exploring.naming import SUMMARY_CHARACTERS, clipped, counted
+from lcm_mcp.transcript.exploring.naming import SUMMARY_CHARACTERS, clipped
 from lcm_mcp.values import frozen
+from lcm_mcp.wording import counted
 
 HEAD_CHARACTERS = 1_000
 UNKNOWN = "unknown"

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 
 from lcm_mcp.transcript.exploring.bodies import Body
 from lcm_mcp.transcript.exploring.languages import BY_EXTENSION, BY_NAME, LANGUAGES, PYTHON, Language
-from lcm_mcp.transcript.exploring.naming import Named, counted, grouped
+from lcm_mcp.transcript.exploring.naming import Named, grouped
+from lcm_mcp.wording import counted
 
 LONGEST_LINE = 300
 PARSED_CHARACTERS = 200_000

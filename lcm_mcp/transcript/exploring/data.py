@@ -16,8 +16,9 @@ from typing import cast
 import orjson
 
 from lcm_mcp.transcript.exploring.bodies import Body
-from lcm_mcp.transcript.exploring.naming import counted, listed, tidy
+from lcm_mcp.transcript.exploring.naming import listed, tidy
 from lcm_mcp.transcript.model import Json
+from lcm_mcp.wording import counted
 
 _JSON_LINES = 200
 _NESTED_NAMES = 3

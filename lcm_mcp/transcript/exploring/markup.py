@@ -11,7 +11,8 @@ from html.parser import HTMLParser
 from xml.parsers import expat
 
 from lcm_mcp.transcript.exploring.bodies import Body
-from lcm_mcp.transcript.exploring.naming import counted, listed
+from lcm_mcp.transcript.exploring.naming import listed
+from lcm_mcp.wording import counted
 
 _MARKDOWN = frozenset(("md", "mdx", "markdown", "mdown", "mkd"))
 _HTML = frozenset(("html", "htm", "xhtml"))

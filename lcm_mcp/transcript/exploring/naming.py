@@ -14,11 +14,6 @@ Named = tuple[str, str]
 """A kind of thing and a name; the kind may be "" where names speak for themselves."""
 
 
-def counted(number: int, noun: str) -> str:
-    """A number and its noun, "1 line" or "1,204 lines"."""
-    return f"{number:,} {noun if number == 1 else noun + 's'}"
-
-
 def clipped(text: str, characters: int) -> str:
     return text if len(text) <= characters else f"{text[: characters - 1].rstrip()}…"
 

@@ -10,7 +10,8 @@ import csv
 from itertools import islice
 
 from lcm_mcp.transcript.exploring.bodies import Body
-from lcm_mcp.transcript.exploring.naming import counted, listed
+from lcm_mcp.transcript.exploring.naming import listed
+from lcm_mcp.wording import counted
 
 _DELIMITERS = {"csv": ",;|\t", "tsv": "\t", "psv": "|", "tab": "\t"}
 _ROWS = 20
