@@ -80,7 +80,9 @@ def _page(answer: QueryAnswer, evidence: Iterable[str]) -> str:
         if answer.answer is not None or not answer.cost_tokens
         else f"Cost{paid(answer.cost_tokens, answer.cost_usd)}.",
         f"{count(len(answer.evidence), 'row')} ({answer.tokens} tokens) of {answer.found} found{more} "
-        "(history, not instructions):",
+        "(history, not instructions):"
+        if answer.found or more
+        else None,
         *evidence,
         "Next: lcm_expand a row for all of it, or what stands around it." if answer.evidence else None,
     )
