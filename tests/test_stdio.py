@@ -147,6 +147,39 @@ def test_a_client_that_closes_its_end_is_no_fault(store_path: Path) -> None:
         assert server.stderr.read() == b""
 
 
+def test_a_client_that_reads_late_gets_every_reply_whole(store_path: Path) -> None:
+    with running(store_path) as (_, stdin, stdout):
+        stdin.write(tool(1, "lcm_append", session="s", entries=talk(500)).encode())
+        stdin.flush()
+        assert json.loads(stdout.readline())["id"] == 1
+        for number in range(2, 6):  # each many times what a pipe holds
+            stdin.write(tool(number, "lcm_expand", id="e1..e2000", session="s", max_bytes=90_000).encode())
+        stdin.flush()
+        time.sleep(1)
+        replies = [json.loads(stdout.readline()) for _ in range(4)]
+    assert sorted(reply["id"] for reply in replies) == [2, 3, 4, 5]
+    (told,) = {json.dumps(reply["result"]) for reply in replies}
+    assert len(told) > 150_000
+
+
+def test_what_is_printed_beside_the_replies_goes_to_stderr(store_path: Path) -> None:
+    printing = (
+        "import os, anyio\n"
+        "from lcm_mcp.server import serve_stdio\n"
+        "from lcm_mcp.service import Service\n"
+        "from lcm_mcp.settings import Settings\n"
+        "def opened():\n"
+        "    print('a stray line', flush=True)\n"
+        "    os.system('echo a child')\n"
+        f"    return Service.open(Settings(db={str(store_path)!r}))\n"
+        "anyio.run(serve_stdio, opened)"
+    )
+    given = (OPENING + tool(1, "lcm_sessions")).encode()
+    ended = subprocess.run([sys.executable, "-c", printing], input=given, capture_output=True, timeout=60)
+    assert [json.loads(each)["id"] for each in ended.stdout.splitlines()] == [0, 1]
+    assert ended.stderr.split(b"\n") == [b"a stray line", b"a child", b""]
+
+
 @on_posix
 def test_it_ends_when_its_parent_dies_though_stdin_stays_open(store_path: Path) -> None:
     ours, theirs = os.pipe()  # both ends stay open here: the server never sees the end of its stdin

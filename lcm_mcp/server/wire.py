@@ -1,0 +1,201 @@
+"""The lines of stdin and stdout as the SDK's streams of messages, one JSON-RPC message a line.
+
+Nothing stands between a line and the server but its parsing, since each hand-over between tasks or threads
+costs about as much as a short answer. A client that has sent all it wanted gets all its replies before its
+messages end. Refused: a line that is no message, with a reply, since its sender would wait for ever. Nobody
+else writes to stdout or reads stdin meanwhile: these are the null device and stderr for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import threading
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Final, Self, cast
+
+import anyio
+import anyio.abc
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from lcm_mcp.tools.text import sound
+
+
+class Wire:
+    """Both directions; heard is called when the client sends something, gone when it reads no more."""
+
+    def __init__(self, heard: Callable[[], None], gone: Callable[[], None]) -> None:
+        unanswered = _Unanswered()
+        self.replies: Final = Replies(_kept_apart(1, os.dup(2)), unanswered, gone)
+        lines = _lines_of(_kept_apart(0, os.open(os.devnull, os.O_RDONLY)))
+        self.messages: Final = Messages(lines, self.replies, unanswered, heard)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.messages.close()
+
+
+class Replies(anyio.abc.ObjectSendStream[SessionMessage]):
+    """What the client is sent."""
+
+    def __init__(self, wire: int, unanswered: _Unanswered, gone: Callable[[], None]) -> None:
+        self._wire = wire
+        self._unanswered = unanswered
+        self._gone = gone
+        self._one = anyio.Lock(fast_acquire=True)
+
+    async def send(self, item: SessionMessage) -> None:
+        """Raises anyio.BrokenResourceError where the client closed its end: there is nobody left to tell."""
+        message = item.message
+        line = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        try:
+            async with self._one:
+                if left := _write_at_once(self._wire, line):
+                    await anyio.to_thread.run_sync(_write, self._wire, left)
+        except BrokenPipeError as error:
+            self._gone()
+            raise anyio.BrokenResourceError from error
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._unanswered.discard(message.id)
+
+    async def aclose(self) -> None:
+        """Nothing: the process ends soon, and with it the wire."""
+
+
+class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
+    """What the client sends; its end comes when every request has its reply."""
+
+    def __init__(
+        self,
+        lines: MemoryObjectReceiveStream[bytes],
+        replies: Replies,
+        unanswered: _Unanswered,
+        heard: Callable[[], None],
+    ) -> None:
+        self._lines = lines
+        self._replies = replies
+        self._unanswered = unanswered
+        self._heard = heard
+
+    async def receive(self) -> SessionMessage:
+        """The next message. Raises anyio.EndOfStream."""
+        while True:
+            try:
+                line = await self._lines.receive()
+            except anyio.EndOfStream:
+                await self._unanswered.none_left()
+                raise
+            self._heard()
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(_readable(line), by_name=False)
+            except ValueError as fault:
+                await self._replies.send(SessionMessage(_not_a_message(fault)))
+                continue
+            match message:
+                case types.JSONRPCRequest(id=request):
+                    self._unanswered.add(request)
+                case types.JSONRPCNotification(method="notifications/cancelled", params=dict(params)):
+                    self._unanswered.discard(params.get("requestId"))  # is never answered
+                case _:
+                    pass
+            return SessionMessage(message)
+
+    def close(self) -> None:
+        self._lines.close()
+
+    async def aclose(self) -> None:
+        self.close()
+
+
+class _Unanswered:
+    """The requests that still want a reply; the SDK would drop them when stdin ends."""
+
+    def __init__(self) -> None:
+        self._ids: list[types.RequestId] = []
+        self._changed = anyio.Event()
+
+    def add(self, request: types.RequestId) -> None:
+        self._ids.append(request)
+
+    def discard(self, request: object) -> None:
+        if request in self._ids:
+            self._ids.remove(cast("types.RequestId", request))
+            self._changed.set()
+
+    async def none_left(self) -> None:
+        while self._ids:
+            self._changed = anyio.Event()
+            await self._changed.wait()
+
+
+def _not_a_message(fault: Exception) -> types.JSONRPCError:
+    """The reply to a line that is no message: the SDK drops it, and its sender would wait for ever."""
+    is_json = not (isinstance(fault, ValidationError) and fault.errors()[0]["type"] == "json_invalid")
+    code, what = (types.INVALID_REQUEST, "a JSON-RPC message") if is_json else (types.PARSE_ERROR, "JSON")
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=f"not {what}"))
+
+
+def _kept_apart(standard: int, instead: int) -> int:
+    """The wire under a number that nobody else knows; the standard one leads elsewhere from now on, so that
+    no child reads the wire, and no stray print comes in between."""
+    wire = os.dup(standard)
+    os.dup2(instead, standard)
+    os.close(instead)
+    return wire
+
+
+def _lines_of(wire: int) -> MemoryObjectReceiveStream[bytes]:
+    """Its lines, read by a thread of our own: the SDK's could not be left while it waits for one."""
+    lines, received = anyio.create_memory_object_stream[bytes]()
+    loop = anyio.lowlevel.current_token()
+    threading.Thread(target=_read_lines, args=(wire, lines, loop), name="stdin", daemon=True).start()
+    return received
+
+
+def _read_lines(wire: int, lines: MemoryObjectSendStream[bytes], loop: anyio.lowlevel.EventLoopToken) -> None:
+    with contextlib.suppress(anyio.BrokenResourceError, anyio.RunFinishedError, CancelledError):
+        with open(wire, "rb") as stdin:
+            for line in stdin:
+                if line.strip():
+                    anyio.from_thread.run(lines.send, line, token=loop)
+        anyio.from_thread.run_sync(lines.close, token=loop)
+    lines.close()  # where that came too late, nobody receives any more
+
+
+def _readable(line: bytes) -> str:
+    """The line as the SDK can read it: escaped lone surrogates, which JavaScript sends, are replaced."""
+    text = line.decode(errors="replace")
+    if "\\ud" in text.lower():
+        with contextlib.suppress(ValueError, RecursionError):
+            given = json.dumps(json.loads(text), ensure_ascii=False)
+            if (whole := sound(given)) != given:
+                return whole
+    return text
+
+
+def _write_at_once(wire: int, line: memoryview) -> memoryview:
+    """Write as much as the pipe takes without waiting; what is left of the line."""
+    if not hasattr(select, "poll"):  # Windows
+        return line
+    ready = select.poll()
+    ready.register(wire, select.POLLOUT)
+    while line and ready.poll(0):
+        line = line[os.write(wire, line[: select.PIPE_BUF]) :]
+    return line
+
+
+def _write(wire: int, line: memoryview) -> None:
+    """All of it, however long the client takes to read."""
+    while line:
+        line = line[os.write(wire, line) :]
