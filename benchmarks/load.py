@@ -128,7 +128,7 @@ async def _filled(db: Path, rows: int, seed: int) -> list[str]:
         assert found is not None
         await fold_memory(service.work, found.id)
         await service.index()
-        every = await service.work.store.read(lambda db: list(sessions.every(db, None)))
+        every = await service.work.store.read(lambda db: list(sessions.every(db)))
         return [session.key for session in every]
 
 

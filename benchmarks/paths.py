@@ -68,7 +68,7 @@ async def _indexed(service: Service, folder: Path) -> tuple[Run, int]:
 
 async def _folded(service: Service, folder: Path) -> tuple[Run, int]:
     await (await _generated(service, folder))[0]()
-    (only,) = await service.work.store.read(lambda db: list(sessions.every(db, None)))
+    (only,) = await service.work.store.read(lambda db: list(sessions.every(db)))
     return lambda: fold_memory(service.work, only.id), ROWS
 
 

@@ -21,7 +21,8 @@ import lcm_mcp
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.cuts import last_cut
 from lcm_mcp.dag.model import Node
-from lcm_mcp.ids import Seq, SessionId
+from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.service import Service
 from lcm_mcp.settings import LcmSettings, Settings
 from lcm_mcp.storage import schema
@@ -30,6 +31,7 @@ from lcm_mcp.transcript import sessions
 from lcm_mcp.transcript.appending import Appended, append
 from lcm_mcp.transcript.model import Draft, Part, Role, Text
 from lcm_mcp.transcript.path import Path as RowPath
+from lcm_mcp.transcript.path import Segment
 from lcm_mcp.transcript.sealing import seal
 
 BACKENDS = ("asyncio", "trio") if find_spec("trio") else ("asyncio",)
@@ -86,6 +88,21 @@ def database(path: Path) -> Generator[apsw.Connection]:
 def new_session(db: apsw.Connection, key: str | None = None) -> SessionId:
     number: int = db.execute("SELECT count(*) FROM session").get
     return sessions.create(db, sessions.NewSession(key or f"session {number + 1}"), NOW).id
+
+
+def scope_of(
+    db: apsw.Connection,
+    *numbers: SessionId,
+    rows: Sequence[Segment] | None = None,
+    nodes: frozenset[NodeId] | None = None,
+) -> Scope:
+    """One session, or some that become a project of their own, as they are now."""
+    if len(numbers) == 1:
+        return Scope(db, session=sessions.find_by_id(db, numbers[0]), rows=rows, nodes=nodes)
+    project = f"that of session {numbers[0]}"
+    for number in numbers:
+        sessions.describe(db, number, None, project)
+    return Scope(db, project)
 
 
 def draft(

@@ -10,14 +10,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import apsw
 import pytest
+from counting import counting
 
 from benchmarks.conversations import read_conversations
 from benchmarks.filling import KEY, cut, fill, serving
@@ -187,35 +184,6 @@ def test_a_cache_keeps_the_whole_messages_that_stand_as_before() -> None:
 
 
 # --- what preparing costs
-
-
-@dataclass(slots=True)
-class Counted:
-    """Steps of SQLite's virtual machine, and those that went on to a next row of a whole table."""
-
-    steps: int = 0
-    scanned: int = 0
-
-    def add(self, event: dict[str, Any]) -> None:
-        self.steps += event["stmt_status"]["SQLITE_STMTSTATUS_VM_STEP"]
-        self.scanned += event["stmt_status"]["SQLITE_STMTSTATUS_FULLSCAN_STEP"]
-
-
-@contextmanager
-def counting() -> Generator[Counted]:
-    """Count what every connection opened meanwhile does."""
-    counted = Counted()
-
-    def watch(db: apsw.Connection) -> None:
-        db.trace_v2(  # pyright: ignore[reportUnknownMemberType]  # apsw says only "a dict"
-            apsw.SQLITE_TRACE_PROFILE, counted.add
-        )
-
-    apsw.connection_hooks.append(watch)
-    try:
-        yield counted
-    finally:
-        apsw.connection_hooks.remove(watch)
 
 
 async def costs_of_a_request(db: Path, rows: int) -> list[int]:

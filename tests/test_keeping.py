@@ -171,7 +171,7 @@ async def test_a_clients_own_conversation_comes_back_as_it_was(tmp_path: Path, n
         file.write_bytes(gzip.decompress(resources.files("lcm_mcp.demo").joinpath(DEMO).read_bytes()))
     async with serving(tmp_path / "lcm.sqlite") as service:
         await service.import_file(file, fold=False)
-        first = await service.work.store.read(lambda db: next(sessions.every(db, None)).key)
+        first = await service.work.store.read(lambda db: next(sessions.every(db)).key)
     before, after = await copied(tmp_path, first)
     assert after == before
 

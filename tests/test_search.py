@@ -12,7 +12,7 @@ import pytest
 from crashing import conversation
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from stores import NOW, add, database, draft, new_session, path_of, serving
+from stores import NOW, add, database, draft, new_session, path_of, scope_of, serving
 from wire_rows import call, result
 
 from lcm_mcp.dag import store as dag
@@ -22,7 +22,8 @@ from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import scan as scanning
 from lcm_mcp.search.match import MATCH_CHARACTERS, SNIPPET_CHARACTERS, Place, literal, snippet, words
 from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
-from lcm_mcp.search.streams import Position, Scope
+from lcm_mcp.search.scope import Scope
+from lcm_mcp.search.streams import Position
 from lcm_mcp.service import searching
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.tokens import Size, TokenCount
@@ -126,10 +127,6 @@ def test_a_snippet_always_shows_the_match(text: str, start: int, length: int) ->
 
 
 # --- many texts
-
-
-def scope_of(db: apsw.Connection, *sessions: SessionId) -> Scope:
-    return Scope({session: path_of(db, session).leaf for session in sessions})
 
 
 def find(
@@ -239,7 +236,7 @@ def test_inside_a_node_only_its_rows_and_the_named_summaries_are_searched(db: ap
     add(db, session, *[draft("user", f"duck {n}") for n in range(1, 7)])
     one, two = summarize(db, session, 2, "duck A"), summarize(db, session, 4, "duck B")
     rows = [Segment(Seq(1), Seq(1)), Segment(Seq(3), Seq(4))]
-    scope = replace(scope_of(db, session), rows=rows, nodes=frozenset([two]))
+    scope = scope_of(db, session, rows=rows, nodes=frozenset([two]))
     assert refs(find(db, scope, "duck")) == [f"#{two}", "e4", "e3", "e1"]
     assert refs(find(db, scope, "duck", newest_first=False)) == ["e1", "e3", "e4", f"#{two}"]
     assert one != two
@@ -274,7 +271,7 @@ def every_page(db: apsw.Connection, scope: Scope, limit: int, seconds: float, **
         after = page.found[-1].position if page.finished else page.last
         assert after is not None
         if turn < 5:
-            for session in scope.sessions:
+            for session in scope.numbers:
                 add(db, session, draft("user", "a newer duck"))
     raise AssertionError("the pages come to no end")
 

@@ -23,12 +23,13 @@ from lcm_mcp.search.match import Place as Shown
 from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.search.ranking import Line, ranked, rarity
 from lcm_mcp.search.scan import Found, Wanted
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.search.stems import Stemmer, Term, is_unspaced, label
-from lcm_mcp.search.streams import Position, Scope
+from lcm_mcp.search.streams import Position
 from lcm_mcp.search.vectors import Near, nearest
 from lcm_mcp.search.words import MOST_CHARACTERS
 from lcm_mcp.search.worthwhile import Chosen, Place, choose
-from lcm_mcp.transcript.path import Path, Segment
+from lcm_mcp.transcript.path import Segment
 from lcm_mcp.values import frozen
 
 READ_CHARACTERS: Final = 4000
@@ -104,10 +105,9 @@ def rank(
     seconds: float,
 ) -> Ranked:
     """The hits from page[0] to before page[1], best first, among texts up to `newest`."""
-    paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
-    reading = _Reading(db, wanted, asked, newest, paths)
+    reading = _Reading(db, wanted, asked, newest, scope)
     deadline = time.monotonic() + seconds
-    near = _near(reading, scope)
+    near = _near(reading)
     chosen = choose(db, scope, reading.keeps, asked.terms, newest, deadline, near.places if near else ())
     reading.read(chosen)
     order = _once_each(reading.answers(chosen, near))
@@ -124,13 +124,13 @@ def rank(
     )
 
 
-def _near(reading: _Reading, scope: Scope) -> Near | None:
+def _near(reading: _Reading) -> Near | None:
     """The rows near the question in meaning; None where no model knows."""
     meaning = reading.asked.meaning
     if meaning is None:
         return None
     bits = meaning.bits(reading.asked.text)
-    return nearest(reading.db, meaning, bits, scope, reading.keeps, reading.newest)
+    return nearest(reading.db, meaning, bits, reading.scope, reading.keeps, reading.newest)
 
 
 def _once_each(answers: Iterator[_Answer]) -> Sequence[_Answer]:
@@ -146,7 +146,7 @@ class _Reading:
     wanted: Wanted
     asked: Question
     newest: int
-    paths: Mapping[SessionId, Path]
+    scope: Scope
     lines: list[Line] = field(default_factory=list[Line])
     stands: list[_Answer] = field(default_factory=list[_Answer])
     rows: int = 0
@@ -159,7 +159,7 @@ class _Reading:
             and place.text <= self.newest
             and (wanted.role is None or place.speaker == wanted.role)
             and self._in_time(place.at)
-            and (wanted.include_removed or place.seq in self.paths[place.session])
+            and (wanted.include_removed or place.seq in self.scope.path(place.session))
         )
 
     def _in_time(self, at: int) -> bool:
@@ -188,7 +188,7 @@ class _Reading:
         for *at, results, when, body, length in self.db.execute(_ROWS, (most, session, part.low, part.high)):
             text, _, seq, role = at
             place = Place(text, session, Seq(seq), role, "tool" if results else role, when)
-            if text > self.newest or not (self.wanted.include_removed or seq in self.paths[session]):
+            if text > self.newest or not (self.wanted.include_removed or seq in self.scope.path(session)):
                 continue
             words, counts = stemmer.counts(body, self.asked.terms)
             counts = {**dict.fromkeys(chosen.held(text), 1), **counts}
@@ -201,7 +201,7 @@ class _Reading:
 
     def _read_summary(self, stemmer: Stemmer, session: SessionId, node: NodeId) -> None:
         anchor, first, last, at, text, body = next(self.db.execute(_NODE, (session, node)))
-        removed = last not in self.paths[session]
+        removed = last not in self.scope.path(session)
         if text > self.newest or not self._in_time(at) or (removed and not self.wanted.include_removed):
             return
         words, counts = stemmer.counts(body, self.asked.terms)
@@ -234,7 +234,7 @@ class _Reading:
             node=answer.node,
             role=place.role if answer.node is None else None,
             at=place.at,
-            removed=place.seq not in self.paths[place.session],
+            removed=place.seq not in self.scope.path(place.session),
             text=body,
             place=best_place(Stemmer(self.db), body, self.asked.terms),
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -19,9 +19,9 @@ from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
 from lcm_mcp.search import streams
 from lcm_mcp.search.index import Sought
 from lcm_mcp.search.match import Matcher, Place
-from lcm_mcp.search.streams import Candidate, Position, Scope, Span
+from lcm_mcp.search.scope import Scope
+from lcm_mcp.search.streams import Candidate, Position, Span
 from lcm_mcp.transcript.model import Role
-from lcm_mcp.transcript.path import Path
 from lcm_mcp.values import frozen
 
 CLOCK_EVERY = 64
@@ -89,7 +89,6 @@ def scan(
 ) -> Scanned:
     """At most `limit` hits beyond position `after`, in order; gives up after `seconds`."""
     deadline = time.monotonic() + seconds
-    paths = {session: Path(db, session, leaf) for session, leaf in scope.sessions.items()}
     found: list[Found] = []
     removed: set[TextId] = set()
     rows = summaries = 0
@@ -100,7 +99,7 @@ def scan(
             return Scanned(tuple(found), True, False, rows, summaries, last)
         last = candidate.position
         rows, summaries = rows + (last.node == 0), summaries + (last.node > 0)
-        hit = _match(candidate, wanted, paths)
+        hit = _match(candidate, wanted, scope)
         if hit is None:
             continue
         if hit.removed and not wanted.include_removed:
@@ -121,7 +120,7 @@ def _one_of(one: Found, other: Found) -> Found:
     return shown._replace(position=other.position)
 
 
-def _match(candidate: Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]) -> Found | None:
+def _match(candidate: Candidate, wanted: Wanted, scope: Scope) -> Found | None:
     if wanted.role is not None and candidate.speaker != wanted.role:
         return None
     if not _in_time(candidate.at, wanted):
@@ -129,11 +128,11 @@ def _match(candidate: Candidate, wanted: Wanted, paths: Mapping[SessionId, Path]
     for text in candidate.texts:
         place = wanted.matcher.find(text)
         if place is not None:
-            return _found(candidate, paths, text, place)
+            return _found(candidate, scope, text, place)
     return None
 
 
-def _found(candidate: Candidate, paths: Mapping[SessionId, Path], text: str, place: Place) -> Found:
+def _found(candidate: Candidate, scope: Scope, text: str, place: Place) -> Found:
     session, node = SessionId(candidate.position.session), candidate.position.node
     return Found(
         position=candidate.position,
@@ -144,7 +143,8 @@ def _found(candidate: Candidate, paths: Mapping[SessionId, Path], text: str, pla
         node=NodeId(node) if node else None,
         role=candidate.role,
         at=candidate.at,
-        removed=candidate.last not in paths[session],  # only looked at for what matches: most texts do not
+        removed=candidate.last
+        not in scope.path(session),  # only looked at for what matches: most texts do not
         text=text,
         place=place,
     )
@@ -163,7 +163,7 @@ def _candidates(
     if after is not None:
         span = replace(span, high=after.anchor) if newest else replace(span, low=after.anchor)
     sought = Sought(db, wanted.matcher.required)
-    rows, nodes = streams.sizes_of(db, scope)
+    rows, nodes = scope.sizes
     parts: list[Iterator[Candidate]] = []
     if wanted.rows:
         parts.append(streams.rows(db, scope, sought, span, rows))

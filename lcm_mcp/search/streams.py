@@ -9,18 +9,17 @@ the index does not know yet are always read.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
 import apsw
 
-from lcm_mcp.ids import NodeId, Seq, SessionId
+from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.search import index
 from lcm_mcp.search.index import SUMMARIES, Clue, Sought
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
 from lcm_mcp.values import frozen
@@ -64,24 +63,6 @@ class Candidate(NamedTuple):
     texts: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Scope:
-    """Where to look: sessions with their leaves; in a single one also only some rows, or some summaries.
-
-    held is how many rows and nodes the sessions have, where that is known.
-    """
-
-    sessions: Mapping[SessionId, Seq]
-    rows: Sequence[Segment] | None = None
-    nodes: frozenset[NodeId] | None = None
-    held: tuple[int, int] | None = None
-
-    @cached_property
-    def listed(self) -> str:
-        """The sessions as a JSON array, for SQL."""
-        return json.dumps(list(self.sessions))
-
-
 @frozen
 class Span:
     """Which part of the order is wanted: positions whose anchors go from low to high, both included."""
@@ -108,9 +89,12 @@ class Span:
 
 _ROW = "row.text, row.session, row.seq, row.role, row.results, row.at"
 
-# The plus sign keeps SQLite from going session by session instead and sorting all there is.
+_IN_SCOPE = """iif(?4 IS NULL,
+    ?3 IS NULL OR (SELECT project FROM session WHERE session.id = {table}.session) = ?3,
+    {table}.session = ?4)"""
+
 _BY_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
-    WHERE row.text BETWEEN ?1 AND ?2 AND +row.session IN (SELECT value FROM json_each(?3))
+    WHERE row.text BETWEEN ?1 AND ?2 AND {_IN_SCOPE.format(table="row")}
     ORDER BY row.text {{direction}}, row.session {{direction}}"""
 
 _BY_NUMBER = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
@@ -122,13 +106,16 @@ _SIFTED = _BY_NUMBER.replace(
     "AND (octet_length(text.body) <> length(text.body) OR instr(lower(text.body), ?)) ORDER BY",
 )
 
+# Neither the index by text nor the bodies: these would be put in order too.
+_SORTED = f"""SELECT {_ROW} FROM session CROSS JOIN row ON row.session = session.id
+    WHERE session.project = ? AND +row.text BETWEEN ? AND ?
+    ORDER BY row.text {{direction}}, row.session {{direction}}"""
+_BODY = "SELECT body FROM text WHERE id = ?"
+
 _OF_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
     WHERE row.text = ? ORDER BY row.session {{direction}}"""
 
 _HEAD_END = "SELECT text FROM row WHERE text BETWEEN ? AND ? ORDER BY text {direction} LIMIT 1 OFFSET ?"
-
-_SIZES = """SELECT coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
-    FROM session WHERE id IN (SELECT value FROM json_each(?))"""
 
 _NODE = "node.anchor, node.id, node.session, node.last, row.at, plain.id, plain.body, rich.id, rich.body"
 _WITH_TEXTS = """row ON row.session = node.session AND row.seq = node.last
@@ -142,8 +129,13 @@ _BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_WIT
     ORDER BY node.last {{direction}}, node.id {{direction}}"""
 
 _BY_ANCHOR = f"""SELECT {_NODE} FROM node INDEXED BY node_by_anchor CROSS JOIN {_WITH_TEXTS}
-    WHERE node.anchor BETWEEN ? AND ? AND +node.session IN (SELECT value FROM json_each(?))
+    WHERE node.anchor BETWEEN ?1 AND ?2 AND {_IN_SCOPE.format(table="node")}
     ORDER BY node.anchor {{direction}}, node.id {{direction}}, node.session {{direction}}"""
+
+_NODES_SORTED = """SELECT node.session, node.id FROM session CROSS JOIN node ON node.session = session.id
+    WHERE session.project = ? AND +node.anchor BETWEEN ? AND ?
+    ORDER BY node.anchor {direction}, node.id {direction}, node.session {direction}"""
+_OF_NODE = f"SELECT {_NODE} FROM node CROSS JOIN {_WITH_TEXTS} WHERE node.session = ? AND node.id = ?"
 
 _OF_TIER = f"""SELECT {_NODE} FROM tier
     JOIN node ON node.session = tier.session AND node.id = tier.node CROSS JOIN {_WITH_TEXTS}
@@ -157,11 +149,11 @@ _NodeTuple = tuple[int, int, int, int, int, int, str, int | None, str | None]
 
 def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int) -> Iterator[Candidate]:
     """Rows in scope, of which there are `count`; left out are those that cannot hold what is sought."""
-    stream = _Rows(db, scope, span.newest_first, count)
+    stream = _Rows(db, scope, sought, span.newest_first, count)
     if not any(sought.required) or (count <= SMALL_ROWS and not _names_few(sought, count)):
         yield from stream.read(span)
         return
-    sieve = stream.sieve(sought)
+    sieve = stream.sieve()
     if sieve is not None and not _is_known(sought, count):
         yield from stream.read(span, sieve)
         return
@@ -184,37 +176,51 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: i
 
 
 class _Rows:
-    """The rows of a scope, got in three ways; count is how many there are."""
+    """The rows of a scope, got in four ways; count is how many there are."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool, count: int) -> None:
+    def __init__(
+        self, db: apsw.Connection, scope: Scope, sought: Sought, newest_first: bool, count: int
+    ) -> None:
         self._db = db
         self._scope = scope
+        self._sought = sought
         self._newest_first = newest_first
         self.count = count
 
-    def sieve(self, sought: Sought) -> str | None:
+    def sieve(self) -> str | None:
         """The piece by which SQLite should sift a small part of a store, where the index names many."""
+        sought = self._sought
         small = self.count <= min(SIFTED_ROWS, sought.upto // SIFTED_SHARE)
         pieces = [piece for piece in sought.required if piece.isascii() and "\0" not in piece]
-        return max(pieces, key=len) if small and pieces and len(self._scope.sessions) == 1 else None
+        return max(pieces, key=len) if small and pieces and self._scope.one is not None else None
 
     def read(self, span: Span, sieve: str | None = None) -> Iterator[Candidate]:
         """All of them, one after the other; of one session those that a sieve of ASCII lets through."""
-        if len(self._scope.sessions) == 1:
-            return self._read_session(next(iter(self._scope.sessions)), span, sieve)
+        if self._scope.one is not None:
+            return self._read_session(self._scope.one, span, sieve)
+        if self._scope.is_sparse(self._sought.newest):
+            return self._read_sorted(span)
         return self.read_texts(span)
 
     def read_texts(self, span: Span) -> Iterator[Candidate]:
         """The same by way of the store's texts: for several sessions, and for the newest few texts."""
         if span.low > span.high:
             return
-        for row in self._db.execute(span.ordered(_BY_TEXT), (span.low, span.high, self._scope.listed)):
-            if self._holds(row[2]):
+        for row in self._db.execute(
+            span.ordered(_BY_TEXT), (span.low, span.high, self._scope.project, self._scope.one)
+        ):
+            if self._scope.holds(row[2]):
                 yield _row(row)
+
+    def _read_sorted(self, span: Span) -> Iterator[Candidate]:
+        """The same, put in order: of a project that has few of the store's rows."""
+        asked = (self._scope.project, span.low, span.high)
+        for row in self._db.execute(span.ordered(_SORTED), asked):
+            yield _row((*row, self._db.execute(_BODY, (row[0],)).get))
 
     def head(self, span: Span) -> Iterator[Candidate]:
         """The first few of them; of several sessions, those among the store's first few."""
-        if len(self._scope.sessions) == 1:
+        if self._scope.one is not None:
             return _first(self.read(span), HEAD_ROWS)
         text: int | None = self._db.execute(span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)).get
         if text is None:
@@ -239,7 +245,7 @@ class _Rows:
 
     def _of_text(self, text: int, span: Span) -> Iterator[Candidate]:
         for row in self._db.execute(span.ordered(_OF_TEXT), (text,)):
-            if row[1] in self._scope.sessions and self._holds(row[2]):
+            if row[1] in self._scope and self._scope.holds(row[2]):
                 yield _row(row)
 
     def _read_session(self, session: SessionId, span: Span, sieve: str | None) -> Iterator[Candidate]:
@@ -254,10 +260,6 @@ class _Rows:
                     yield _row(row)
                 elif span.ends_before(row[0]):
                     return
-
-    def _holds(self, seq: int) -> bool:
-        parts = self._scope.rows
-        return parts is None or any(part.low <= seq <= part.high for part in parts)
 
 
 def _is_known(sought: Sought, count: int) -> bool:
@@ -279,7 +281,7 @@ def summaries(
     db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int
 ) -> Iterator[Candidate]:
     """Summaries in scope, of which there are `count`; left out are those that cannot hold what is sought."""
-    stream = _Summaries(db, scope, span.newest_first, count)
+    stream = _Summaries(db, scope, sought, span.newest_first, count)
     if not any(sought.required) or (count <= SMALL_NODES and not _names_few(sought, count)):
         yield from stream.read(span)
         return
@@ -288,15 +290,18 @@ def summaries(
         for candidate in _first(stream.read(span), HEAD_SUMMARIES):
             anchor = candidate.position.anchor
             yield candidate
-    yield from stream.look_up(sought, span.beyond(anchor))
+    yield from stream.look_up(span.beyond(anchor))
 
 
 class _Summaries:
-    """The summaries of a scope, got in two ways; count is how many there are."""
+    """The summaries of a scope, got in three ways; count is how many there are."""
 
-    def __init__(self, db: apsw.Connection, scope: Scope, newest_first: bool, count: int) -> None:
+    def __init__(
+        self, db: apsw.Connection, scope: Scope, sought: Sought, newest_first: bool, count: int
+    ) -> None:
         self._db = db
         self._scope = scope
+        self._sought = sought
         self._newest_first = newest_first
         self.count = count
 
@@ -309,16 +314,26 @@ class _Summaries:
                 yield _summary(node)
 
     def _read(self, span: Span) -> Iterable[_NodeTuple]:
-        if len(self._scope.sessions) > 1:
-            return self._db.execute(span.ordered(_BY_ANCHOR), (span.low, span.high, self._scope.listed))
-        session = next(iter(self._scope.sessions))
+        session = self._scope.one
+        if session is None and self._scope.is_sparse(self._sought.newest):
+            return self._read_sorted(span)
+        if session is None:
+            return self._db.execute(
+                span.ordered(_BY_ANCHOR), (span.low, span.high, self._scope.project, self._scope.one)
+            )
         low, high = _numbers(self._db, session, span)
         if self._scope.rows:  # a node's: what is below it ends among them
             low, high = max(low, self._scope.rows[0].low), min(high, self._scope.rows[-1].high)
         return self._db.execute(span.ordered(_BY_LAST), (session, low, high))
 
-    def look_up(self, sought: Sought, span: Span) -> Iterator[Candidate]:
+    def _read_sorted(self, span: Span) -> Iterator[_NodeTuple]:
+        asked = (self._scope.project, span.low, span.high)
+        for node in self._db.execute(span.ordered(_NODES_SORTED), asked):
+            yield from self._db.execute(_OF_NODE, node)
+
+    def look_up(self, span: Span) -> Iterator[Candidate]:
         """Those that the index names, and those it does not know yet; all, if that is too many."""
+        sought = self._sought
         most, clue = self.count // WORTHWHILE, sought.clue
         # From the first one up: going down, the index would look on among the rows for one more.
         numbers = clue and index.named(
@@ -334,7 +349,7 @@ class _Summaries:
             node
             for text in named
             for node in self._db.execute(_OF_TIER, (text,))
-            if span.low <= node[0] <= span.high and node[2] in self._scope.sessions and self._holds(node)
+            if span.low <= node[0] <= span.high and node[2] in self._scope and self._holds(node)
         }
         for node in sorted(nodes, reverse=self._newest_first):
             yield _summary(node)
@@ -367,16 +382,3 @@ def _numbers(db: apsw.Connection, session: SessionId, span: Span) -> tuple[int, 
         for text in (span.low, span.high)
     )
     return low or 0, high or _BEYOND
-
-
-def size_of(db: apsw.Connection, scope: Scope) -> int:
-    """How many rows a scope has."""
-    return sizes_of(db, scope)[0]
-
-
-def sizes_of(db: apsw.Connection, scope: Scope) -> tuple[int, int]:
-    """How many rows and nodes a scope has."""
-    rows, nodes = scope.held or next(db.execute(_SIZES, (scope.listed,)))
-    if scope.rows is not None:
-        rows = sum(part.high - part.low + 1 for part in scope.rows)
-    return rows, nodes if scope.nodes is None else len(scope.nodes)

@@ -8,14 +8,13 @@ connection and never begin or commit.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 import apsw
 
 from lcm_mcp.search.meaning import BYTES, MOST_CHARACTERS, Meaning, far
-from lcm_mcp.search.streams import Scope, size_of
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.search.worthwhile import AT_ONCE, SCOPE_TEXTS, Keeps, Place, is_in, places_of
 from lcm_mcp.values import frozen
 
@@ -133,8 +132,8 @@ def _compared(db: apsw.Connection, asked: bytes, scope: Scope, newest: int) -> M
         return {}
     _load(db)
     found: Iterable[tuple[int, int]]
-    if size_of(db, scope) <= min(SCOPE_TEXTS, max(1, newest // 2)):
-        found = db.execute(_IN_SESSIONS, (asked, json.dumps(list(scope.sessions)), newest, LOOKED_AT))
+    if scope.sizes[0] <= min(SCOPE_TEXTS, max(1, newest // 2)):
+        found = db.execute(_IN_SESSIONS, (asked, scope.listed, newest, LOOKED_AT))
     else:
         found = db.execute(_IN_STORE, (asked, newest - SCANNED + 1, newest, LOOKED_AT))
     return {text: int(bits) for text, bits in found}
@@ -144,7 +143,7 @@ def _read_tail(
     db: apsw.Connection, meaning: Meaning, asked: bytes, scope: Scope, known: int, newest: int
 ) -> tuple[Mapping[int, int], int]:
     """How far the newest texts without bits are, and how many texts are left."""
-    wanted = (MOST_CHARACTERS, known, newest, json.dumps(list(scope.sessions)), TAIL_TEXTS)
+    wanted = (MOST_CHARACTERS, known, newest, scope.listed, TAIL_TEXTS)
     read = {text: far(asked, meaning.bits(body)) for text, body in db.execute(_TAIL, wanted)}
     if len(read) < TAIL_TEXTS:
         return read, 0

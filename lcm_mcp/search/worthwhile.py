@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 import json
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -21,8 +22,8 @@ from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search import words
 from lcm_mcp.search.index import SUMMARIES
 from lcm_mcp.search.ranking import FIGURES, rarity
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.search.stems import Stemmer, Term
-from lcm_mcp.search.streams import Scope, size_of
 from lcm_mcp.transcript.model import Role
 from lcm_mcp.transcript.path import FIRST, Segment
 from lcm_mcp.values import frozen
@@ -108,7 +109,7 @@ def choose(
     near: Sequence[Place] = (),
 ) -> Chosen:
     """What to read for these terms, and for the first rows near in meaning, of texts up to `newest`."""
-    rows = size_of(db, scope)
+    rows, _ = scope.sizes
     if rows <= FEW_ROWS and _bytes_of(db, scope) <= FEW_BYTES:
         return _all(db, scope)
     held = _Held(db, terms, newest, _texts_of(db, scope, rows, newest))
@@ -131,22 +132,22 @@ def choose(
 
 def _bytes_of(db: apsw.Connection, scope: Scope) -> int:
     """How many bytes the rows of a small scope hold."""
-    sessions, parts = json.dumps(list(scope.sessions)), scope.rows or [Segment(FIRST, Seq(_BEYOND))]
-    return sum(int(db.execute(_BYTES, (sessions, part.low, part.high)).get) for part in parts)
+    parts = scope.rows or [Segment(FIRST, Seq(_BEYOND))]
+    return sum(int(db.execute(_BYTES, (scope.listed, part.low, part.high)).get) for part in parts)
 
 
 def _all(db: apsw.Connection, scope: Scope) -> Chosen:
-    found = [(session, node) for each in scope.sessions for session, node in db.execute(_NODES_IN, (each,))]
+    found = [(session, node) for each in scope.numbers for session, node in db.execute(_NODES_IN, (each,))]
     nodes = [(session, node) for session, node in found if scope.nodes is None or node in scope.nodes]
     parts = scope.rows if scope.rows is not None else [Segment(FIRST, Seq(_BEYOND))]
-    return Chosen([(session, part) for session in scope.sessions for part in parts], nodes)
+    return Chosen([(session, part) for session in scope.numbers for part in parts], nodes)
 
 
 def _texts_of(db: apsw.Connection, scope: Scope, rows: int, newest: int) -> frozenset[int] | None:
     """The texts of a scope's sessions; None where they are too many, or a large part of the store's."""
     if rows > min(SCOPE_TEXTS, newest // 2):
         return None
-    found: str = db.execute(_OF_SCOPE, (json.dumps(list(scope.sessions)),)).get
+    found: str = db.execute(_OF_SCOPE, (scope.listed,)).get
     return frozenset(json.loads(found))
 
 
@@ -254,7 +255,7 @@ def _kept(
     rows = {number: weigh(bits) for number, bits in held.held.items() if number < SUMMARIES}
     order = heapq.nlargest(MOST_TEXTS, rows, key=lambda number: (rows[number], number))
     places: list[Place] = []
-    seen: dict[int, dict[int, int]] = {session: {} for session in scope.sessions}
+    seen: defaultdict[int, dict[int, int]] = defaultdict(dict)
     asked = 0
     while asked < len(order) and len(places) < KEPT_ROWS:
         for place in places_of(db, order[asked : asked + AT_ONCE]):
@@ -285,10 +286,7 @@ def places_of(db: apsw.Connection, texts: Sequence[int]) -> Iterator[Place]:
 
 def is_in(scope: Scope, place: Place) -> bool:
     """Whether a row is one of a scope's."""
-    rows = scope.rows
-    return place.session in scope.sessions and (
-        rows is None or any(part.low <= place.seq <= part.high for part in rows)
-    )
+    return place.session in scope and scope.holds(place.seq)
 
 
 def _stretches(places: Iterable[Place]) -> Iterator[tuple[SessionId, Segment]]:
@@ -310,5 +308,5 @@ def _nodes(db: apsw.Connection, scope: Scope, texts: Sequence[int]) -> Sequence[
     return [
         (session, node)
         for session, node in found
-        if session in scope.sessions and (scope.nodes is None or node in scope.nodes)
+        if session in scope and (scope.nodes is None or node in scope.nodes)
     ]

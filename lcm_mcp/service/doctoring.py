@@ -191,7 +191,7 @@ def _contents(db: apsw.Connection) -> Check:
 def _coverage(db: apsw.Connection) -> Check:
     """Nodes cover what they say without overlap or hole; how much has no leaf yet is told."""
     bare = total = 0
-    for session in sessions.every(db, None):
+    for session in sessions.every(db):
         path = RowPath(db, session.id, session.leaf)
         nodes = dag.frontier(db, session.id, path, session.leaf)
         end = Seq(0)

@@ -110,7 +110,7 @@ def _nodes(db: apsw.Connection) -> str | None:
 
 def _holes(db: apsw.Connection) -> str | None:
     dropped = 0
-    for session in sessions.every(db, None):
+    for session in sessions.every(db):
         path = Path(db, session.id, session.leaf)
         while found := dag_checking.beyond_holes(db, session.id, path):
             dag_checking.drop_nodes(db, [(session.id, node) for node in found])

@@ -25,8 +25,8 @@ from lcm_mcp.ids import NodeAddress, NodeId, Seq, parse_address
 from lcm_mcp.search import ranked as ranked_search
 from lcm_mcp.search.match import Matcher, Needles, Place, literal, words
 from lcm_mcp.search.scan import Found, Wanted, scan
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.search.stems import COMMON_WORDS
-from lcm_mcp.search.streams import Scope
 from lcm_mcp.service.passes import Progress
 from lcm_mcp.service.spending import PassAccount
 from lcm_mcp.service.times import iso
@@ -230,7 +230,7 @@ def _scopes(
     """Where to look: the rows and summaries below each address, else the whole session."""
     if not ids:
         session = wanted_session(db, work, key)
-        return session, (), [Scope({session.id: session.leaf})]
+        return session, (), [Scope(db, session=session)]
     chains: list[Chain] = []
     scopes: list[Scope] = []
     named: dict[int, Session] = {}
@@ -243,7 +243,7 @@ def _scopes(
             below = dag.with_descendants(db, session.id, address.node)
         chains.append(chain)
         rows = chain.path.between(chain.first, chain.last)
-        scopes.append(Scope({session.id: session.leaf}, rows, below))
+        scopes.append(Scope(db, session=session, rows=rows, nodes=below))
     if len(named) > 1:
         raise InvalidArgument(
             "ids", "they lie in several sessions", "Ask for those of one session at a time."

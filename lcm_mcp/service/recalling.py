@@ -22,7 +22,7 @@ from lcm_mcp.search.match import words
 from lcm_mcp.search.meaning import Meaning
 from lcm_mcp.search.ranked import newest_text, question, rank
 from lcm_mcp.search.scan import Found, Wanted
-from lcm_mcp.search.streams import Scope
+from lcm_mcp.search.scope import Scope
 from lcm_mcp.service.answers import Format
 from lcm_mcp.service.splicing import Change, Piece, change_since
 from lcm_mcp.service.viewing import View
@@ -81,7 +81,7 @@ def recall(
     if not rows:
         return Recalled(notes=(SHOWN_ANYWAY,))
     wanted = Wanted(words(asked, case_sensitive=False), summaries=False)
-    scope = Scope({view.session.id: view.leaf}, rows)
+    scope = Scope(db, session=view.session, leaf=view.leaf, rows=rows)
     terms = question(db, readable(asked), meaning)
     ranked = rank(db, scope, wanted, terms, (0, MOST_ROWS), newest_text(db), SEARCH_S)
     most = MOST_TOKENS if room is None else min(MOST_TOKENS, room)

@@ -19,7 +19,8 @@ from lcm_mcp.ids import NodeAddress
 from lcm_mcp.search.match import Matcher, literal, snippet, words
 from lcm_mcp.search.regex import expression
 from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
-from lcm_mcp.search.streams import Position, Scope
+from lcm_mcp.search.scope import Scope
+from lcm_mcp.search.streams import Position
 from lcm_mcp.service import cursors
 from lcm_mcp.service.answers import Hit, HitPage
 from lcm_mcp.service.requests import GrepQuery
@@ -34,7 +35,7 @@ from lcm_mcp.service.workplace import (
     named_session,
     parse_node,
 )
-from lcm_mcp.transcript import sessions, store
+from lcm_mcp.transcript import store
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
 from lcm_mcp.transcript.sessions import Session
@@ -53,7 +54,6 @@ class Place:
 
     name: str
     words: str
-    sessions: Sequence[Session]
     scope: Scope
     full_addresses: bool
 
@@ -133,38 +133,30 @@ def place_of(db: apsw.Connection, work: Workplace, query: GrepQuery) -> Place:
         return _inside_node(db, work, query, query.node)
     key = query.session
     if key not in (None, EVERYWHERE):
-        return _one_session(named_session(db, key))
-    everything = list(sessions.every(db, None))
-    if not everything:
+        return _one_session(db, named_session(db, key))
+    everything, ours = Scope(db), Scope(db, work.project)
+    if not everything.count:
         raise NoSession
-    found = [session for session in everything if session.project == work.project]
-    if key == EVERYWHERE or not found:
-        remark = "" if found else "; none belongs to this folder"
+    if key == EVERYWHERE or not ours.count:
+        remark = "" if ours.count else "; none belongs to this folder"
         return _many_sessions(db, work, "the whole store", everything, remark)
-    others = len(everything) - len(found)
+    others = everything.count - ours.count
     remark = f'; {others} elsewhere, searched with session "{EVERYWHERE}"' if others else ""
-    return _many_sessions(db, work, f"project {work.project}", found, remark)
+    return _many_sessions(db, work, f"project {work.project}", ours, remark)
 
 
-def _one_session(session: Session) -> Place:
-    return Place(
-        f"s{session.id}", f"session {session.key}", [session], Scope({session.id: session.leaf}), False
-    )
+def _one_session(db: apsw.Connection, session: Session) -> Place:
+    return Place(f"s{session.id}", f"session {session.key}", Scope(db, session=session), False)
 
 
-def _many_sessions(
-    db: apsw.Connection, work: Workplace, name: str, found: Sequence[Session], remark: str
-) -> Place:
-    where = f"{name} (sessions: {len(found)}{remark})"
-    scope = Scope({session.id: session.leaf for session in found}, held=_held(found))
-    # An address may be short only where a read without a session means the very one that was searched.
-    full = len(found) > 1 or default_session(db, work) != found[0].id
-    return Place(name, where, found, scope, full)
-
-
-def _held(found: Sequence[Session]) -> tuple[int, int]:
-    """How many rows and nodes they have."""
-    return sum(session.next_seq - 1 for session in found), sum(session.next_node - 1 for session in found)
+def _many_sessions(db: apsw.Connection, work: Workplace, name: str, scope: Scope, remark: str) -> Place:
+    where, full = f"{name} (sessions: {scope.count}{remark})", True
+    if scope.count == 1:
+        (only,) = scope.numbers
+        scope = Scope(db, session=scope.session(only))
+        # An address may be short only where a read without a session means the very one that was searched.
+        full = default_session(db, work) != only
+    return Place(name, where, scope, full)
 
 
 def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: str) -> Place:
@@ -176,20 +168,19 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
     rows = Path(db, session.id, found.last).between(found.first, found.last)
     below = dag.with_descendants(db, session.id, found.id)
     where = f"node #{found.id} of session {session.key}"
-    scope = Scope({session.id: session.leaf}, rows, below)
+    scope = Scope(db, session=session, rows=rows, nodes=below)
     full = named.session is not None
-    return Place(f"s{session.id}/#{found.id}", where, [session], scope, full)
+    return Place(f"s{session.id}/#{found.id}", where, scope, full)
 
 
 def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[Hit, ...]:
-    by_id = {session.id: session for session in place.sessions}
-    covers = {session: Cover(db, by_id[session]) for session in {hit.session for hit in found}}
+    covers = {session: Cover(db, place.scope.session(session)) for session in {hit.session for hit in found}}
     rows = [hit.text_id for hit in found if hit.node is None]
     nodes = [hit.text_id for hit in found if hit.node is not None]
     holders = {**(store.holders(db, rows) if rows else {}), **(dag.holders(db, nodes) if nodes else {})}
 
     def shown(hit: Found) -> Hit:
-        session = by_id[hit.session]
+        session = place.scope.session(hit.session)
         prefix = f"s{session.id}/" if place.full_addresses else ""
         own = f"e{hit.seq}" if hit.seq is not None else f"#{hit.node}"
         covering = None if hit.seq is None else covers[hit.session].node_of(hit.seq)

@@ -108,7 +108,7 @@ def _file_bytes(work: Workplace) -> int:
 def _stats(db: apsw.Connection, work: Workplace, key: str | None, file_bytes: int) -> Stats:
     session = None if key == EVERYWHERE else wanted_session(db, work, key)
     of = _EVERY if session is None else (session.id, session.id)
-    everyone = sessions.every(db, None) if session is None else iter([session])
+    everyone = sessions.every(db) if session is None else iter([session])
     active, number = _add_up(db, everyone)
     by_role = figures.rows_by_role(db, of)
     rows = sum(by_role.values())

@@ -105,7 +105,7 @@ def _task(db: apsw.Connection, work: Workplace, session: SessionId, node: Node) 
 
 def _chosen(db: apsw.Connection, work: Workplace, key: str | None) -> list[Session]:
     if key == EVERYWHERE:
-        return list(sessions.every(db, None))[::-1]
+        return list(sessions.every(db))[::-1]
     return [wanted_session(db, work, key)]
 
 

@@ -226,38 +226,52 @@ class Filter:
     query: str | None = None
 
     @property
-    def where(self) -> str:
-        return """(?1 IS NULL OR project = ?1)
-            AND (?2 IS NULL OR instr(lower(key || ' ' || coalesce(title, '')), lower(?2)) > 0)"""
+    def conditions(self) -> list[str]:
+        """Only what is asked for, so that SQLite can go by the project; of :project and :query."""
+        project = "project = :project"
+        query = "instr(lower(key || ' ' || coalesce(title, '')), lower(:query)) > 0"
+        return [
+            *([project] if self.project is not None else []),
+            *([query] if self.query is not None else []),
+        ]
+
+    @property
+    def given(self) -> dict[str, str | None]:
+        return {"project": self.project, "query": self.query}
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f"WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
 def count(db: apsw.Connection, wanted: Filter) -> int:
     """How many sessions there are of those wanted."""
-    found: int = db.execute(
-        f"SELECT count(*) FROM session WHERE {wanted.where}", (wanted.project, wanted.query)
-    ).get
+    found: int = db.execute(f"SELECT count(*) FROM session {_where(wanted.conditions)}", wanted.given).get
     return found
 
 
 def page(db: apsw.Connection, wanted: Filter, limit: int, after: tuple[int, int] | None) -> Sequence[Session]:
     """Sessions, last active first; `after` is the (active_at, id) of the last one already given."""
     at, number = after or (None, None)
+    behind = [] if after is None else ["(active_at, id) < (:at, :number)"]
     rows = db.execute(
-        f"""SELECT {_COLUMNS} FROM session WHERE {wanted.where}
-            AND (?3 IS NULL OR (active_at, id) < (?3, ?4))
-            ORDER BY active_at DESC, id DESC LIMIT ?5""",
-        (wanted.project, wanted.query, at, number, limit),
+        f"""SELECT {_COLUMNS} FROM session {_where([*wanted.conditions, *behind])}
+            ORDER BY active_at DESC, id DESC LIMIT :limit""",
+        {**wanted.given, "at": at, "number": number, "limit": limit},
     )
     return [Session(*row) for row in rows]
 
 
-def every(db: apsw.Connection, project: str | None) -> Iterator[Session]:
-    """All sessions, or all of a project, oldest first."""
-    rows = db.execute(
-        f"SELECT {_COLUMNS} FROM session WHERE ?1 IS NULL OR project = ?1 ORDER BY id", (project,)
-    )
-    for row in rows:
+def every(db: apsw.Connection) -> Iterator[Session]:
+    """All sessions, oldest first."""
+    for row in db.execute(f"SELECT {_COLUMNS} FROM session ORDER BY id"):
         yield Session(*row)
+
+
+def numbers(db: apsw.Connection, wanted: Filter) -> Sequence[SessionId]:
+    """The numbers of those wanted, oldest first."""
+    rows = db.execute(f"SELECT id FROM session {_where(wanted.conditions)} ORDER BY id", wanted.given)
+    return [SessionId(number) for (number,) in rows]
 
 
 def begun_by(db: apsw.Connection, parent: SessionId) -> Sequence[Session]:
