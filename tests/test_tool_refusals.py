@@ -206,3 +206,28 @@ async def test_an_unknown_argument_is_refused_with_the_names_there_are(store_pat
 def test_a_value_is_named_by_its_argument_alone(wrong: Literal["limit", "cursor"]) -> None:
     with pytest.raises(LcmError, match=rf"\A{wrong}: it is an object\. Give [^:]+\.\Z"):
         parse(BY_NAME["lcm_sessions"].arguments, {wrong: {"deep": 1}})
+
+
+_PAGED: list[tuple[str, dict[str, object]]] = [
+    ("lcm_sessions", {"limit": 1}),
+    ("lcm_list", {"session": "harbour", "limit": 1}),
+    ("lcm_grep", {"session": "harbour", "pattern": "pier", "limit": 1}),
+    ("lcm_grep", {"session": "harbour", "pattern": "which pier", "mode": "words", "limit": 1}),
+    ("lcm_expand", {"session": "harbour", "id": "e1..e160", "max_bytes": 500}),
+    ("lcm_next_summary", {"session": "harbour", "max_bytes": 500}),
+    ("prepare_context", {"session": "long"}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), _PAGED)
+async def test_a_cursor_is_taken_only_as_it_was_given_out(
+    name: str, arguments: dict[str, object], store_path: Path
+) -> None:
+    async with memory(store_path) as service:
+        await folded(service)
+        await service.append("long", [{"role": "user", "content": "pier " * 40_000}])
+        given = (await call(service, name, **arguments)).structured["next_cursor"]
+        for other in (f" {given}", f"{given}\n", f"{given[:9]} {given[9:]}", f"!{given}", f"{given}="):
+            with pytest.raises(LcmError, match="cursor: it does not belong to this query"):
+                await call(service, name, **arguments, cursor=other)
+        assert (await call(service, name, **arguments, cursor=given)).text

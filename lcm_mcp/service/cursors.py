@@ -1,7 +1,8 @@
 """Cursors: opaque, bound to the query they continue, worthless elsewhere.
 
-A cursor holds a position and a fingerprint of the query; another query's cursor, or a text that is none,
-is refused rather than misread. It protects nothing: what it points to is checked where it is used.
+A cursor holds a position and a fingerprint of the query; another query's cursor, or any text but the one
+that was given out, is refused rather than misread. It protects nothing: what it points to is checked where it
+is used.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def make(query: Sequence[object], position: Position) -> str:
 
 
 def read(cursor: str, query: Sequence[object], *kinds: type[int] | type[str]) -> list[int | str]:
-    """The position in a cursor of `query`, whose members are of the given kinds. Raises BadCursor."""
+    """The position in a cursor of `query`, whose members are of the given kinds. Raises BadCursor.
+
+    The decoder passes over blanks and other strays, so the text must be the one that the position makes.
+    """
     try:
         body = base64.urlsafe_b64decode(cursor.encode("ascii") + b"=" * (-len(cursor) % 4))
         stored = cast("object", orjson.loads(body))
@@ -34,8 +38,8 @@ def read(cursor: str, query: Sequence[object], *kinds: type[int] | type[str]) ->
         raise BadCursor from error
     if not isinstance(stored, list):
         raise BadCursor
-    fingerprint, *position = cast("list[int | str]", stored) or [""]
-    if fingerprint != _fingerprint(query) or len(position) != len(kinds):
+    position = cast("list[int | str]", stored)[1:]
+    if len(position) != len(kinds) or cursor != make(query, position):
         raise BadCursor
     # Beyond SQLite's integers a number would not fail here but deep inside a query.
     if not all(
