@@ -133,6 +133,19 @@ class StoreError(LcmError):
     """The root of what can go wrong with the database file itself."""
 
 
+class NoStore(StoreError):
+    """Something is to be read, and there is no file; said_by is what named it, None for the default place."""
+
+    def __init__(self, path: str, said_by: str | None) -> None:
+        super().__init__(
+            f"There is no store yet, since nothing was imported; it will be {path}. `lcm-mcp import "
+            "--discover` reads in what agents left on this machine, `lcm-mcp import FILE` a file."
+            if said_by is None
+            else f"There is no store at {path}, as {said_by} says. Check the path; to make a new store "
+            "there, import into it: `lcm-mcp import --discover`, or `lcm-mcp import FILE`."
+        )
+
+
 class NotAStore(StoreError):
     """The file is a database, or not even that, of something else."""
 

@@ -214,6 +214,10 @@ class Settings(BaseModel):
         """Where each setting, by the name users write, got its value."""
         return {key: self._origins.get(key, "default") for key in KEYS}
 
+    def source(self, key: str) -> str | None:
+        """What gave a setting its value, as users write it; None where that is the default."""
+        return _source(key, self.origins[key], f"--{key}")
+
     def in_force(self) -> tuple[InForce, ...]:
         """Every setting in the order of KEYS; a secret that is set is a row of asterisks."""
         values = _flat(cast("dict[str, object]", self.model_dump(mode="json", by_alias=True)))
@@ -238,6 +242,10 @@ _GROUPS = {key.partition(".")[0] for key in KEYS if "." in key}
 def variable(key: str) -> str:
     """The environment variable of a key, in its readable spelling."""
     return _PREFIX + re.sub(r"(?<=[a-z])(?=[A-Z])", "_", key).replace(".", "_").upper()
+
+
+def _source(key: str, origin: Origin, flag: str) -> str | None:
+    return {"environment": variable(key), "file": "settings.json", "flag": flag}.get(origin)
 
 
 def _bare(name: str) -> str:
@@ -372,8 +380,7 @@ def _explain(error: ValidationError, origins: Mapping[str, Origin]) -> str:
         message = "should be a whole number"
     if key not in KEYS:
         return f"{message}."  # a rule between settings, which names them; the input is all of them
-    source = {"environment": variable(key), "file": "settings.json", "flag": "a flag"}
-    where = source.get(origins.get(key, "default"), "the default")
+    where = _source(key, origins.get(key, "default"), "a flag") or "the default"
     if key == "summarizers":
         return f"{fault_in_list(fault['loc'], fault['type'], message)} (from {where})."
     shown = "used" if key == "token" else _shown(fault["input"])  # a secret, even a wrong one

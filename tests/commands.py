@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lcm_mcp.cli import main
+from lcm_mcp.storage.connections import Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Cli:
         assert "Traceback" not in err
         assert isinstance(end.value.code, int)
         return Ended(end.value.code, out, err)
+
+    def on_empty(self) -> Cli:
+        """The same, on a store that holds nothing."""
+        Store.open(self.db).close_now()
+        return self
 
     def done(self, *arguments: str | Path) -> str:
         ended = self(*arguments)

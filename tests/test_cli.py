@@ -90,7 +90,7 @@ def test_global_options_stand_before_or_after_the_command(
 
 def test_a_flag_wins_over_the_variable(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LCM_DB", str(tmp_path / "other.sqlite"))
-    settings = {line["name"]: line for line in cli.answer("doctor")["settings"]}
+    settings = {line["name"]: line for line in cli.on_empty().answer("doctor")["settings"]}
     assert settings["db"] == {"name": "db", "value": str(cli.db), "origin": "flag"}
     assert not (tmp_path / "other.sqlite").exists()
 
@@ -112,7 +112,7 @@ def test_what_is_searched_elsewhere_is_told_as_a_shell_takes_it(
 
 def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_FOLD_IMPORTS", "0")
-    lines = [line.split() for line in cli.done("doctor").splitlines()]
+    lines = [line.split() for line in cli.on_empty().done("doctor").splitlines()]
     assert ["foldImports", "false", "environment"] in lines
     assert ["redactOutgoing", "true", "default"] in lines
 
@@ -120,7 +120,6 @@ def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["list"], "no session yet"),
         (["expand", "e1", "--session", "nobody"], "'nobody'. lcm-mcp sessions lists those stored"),
         (["expand", "e999"], "lcm-mcp list shows its nodes, lcm-mcp grep finds rows"),
         (["expand", "everything"], "not an address"),
@@ -135,8 +134,7 @@ def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch
     ],
 )
 def test_a_refusal_is_one_line_and_exit_1(cli: Cli, arguments: list[str], words: str) -> None:
-    if words != "no session yet":
-        cli.done("import", _TINY)
+    cli.done("import", _TINY)
     assert words in cli.refusal(*arguments)
 
 
@@ -315,4 +313,4 @@ def test_an_interrupt_ends_with_130_and_no_traceback(cli: Cli, monkeypatch: pyte
         raise KeyboardInterrupt
 
     monkeypatch.setattr("lcm_mcp.service.Service.sessions", interrupted)
-    assert cli("sessions").code == 130
+    assert cli.on_empty()("sessions").code == 130

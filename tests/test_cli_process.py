@@ -14,6 +14,7 @@ import pytest
 from transcripts import SAMPLES, neutral_file
 
 from lcm_mcp import __version__
+from lcm_mcp.storage.connections import Store
 
 _TINY = SAMPLES / "tiny-queue-operation.jsonl"
 on_posix = pytest.mark.skipif(os.name != "posix", reason="pseudo-terminals are of POSIX systems")
@@ -85,6 +86,7 @@ def test_a_reader_that_goes_away_is_no_failure_to_explain(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
+    Store.open(tmp_path / "s.sqlite").close_now()
     command = [sys.executable, "-m", "lcm_mcp", "--db", str(tmp_path / "s.sqlite"), "sessions"]
     for extra in ([], ["--json"]):
         with open("/dev/full", "wb") as full:

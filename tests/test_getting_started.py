@@ -63,19 +63,24 @@ def _command(step: str) -> list[str]:
     return [sys.executable, "-m", "lcm_mcp", *words]
 
 
-def _done(step: str, home: Path, said: str = "") -> str:
+def _ended(step: str, home: Path, said: str = "", code: int = 0) -> subprocess.CompletedProcess[str]:
     ended = subprocess.run(
         _command(step), input=said, env=_variables(home), cwd=home, capture_output=True, text=True, timeout=90
     )
-    assert ended.returncode == 0, ended.stderr
-    assert all(len(line) <= 80 for line in ended.stdout.splitlines() if str(home) not in line)
-    return ended.stdout
+    assert ended.returncode == code, ended.stderr
+    return ended
 
 
-async def test_from_an_empty_store_to_an_answer_in_a_client(home: Path) -> None:
+def _done(step: str, home: Path, said: str = "") -> str:
+    shown = _ended(step, home, said).stdout
+    assert all(len(line) <= 80 for line in shown.splitlines() if str(home) not in line)
+    return shown
+
+
+async def test_from_no_store_to_an_answer_in_a_client(home: Path) -> None:
     assert STEPS[0] == "make demo"
     discover, sessions, grep, install, serve = STEPS[1:]
-    assert "lcm-mcp import --discover" in " ".join(_done(sessions, home).split())
+    assert "lcm-mcp import --discover" in _ended(sessions, home, code=1).stderr
     assert "1 file" in _done(discover, home, "y\n")
     assert "2 rows" in _done(sessions, home)
     assert WORDS in _done(grep, home)

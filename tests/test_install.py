@@ -309,7 +309,7 @@ def test_doctor_fails_where_a_client_starts_what_is_gone_or_does_not_serve(cli: 
     broken.write_text("#!/bin/sh\necho 'no store here' >&2\nexit 1\n")
     broken.chmod(0o755)
     file("cursor").write_text(json.dumps({"mcpServers": {"lcm": {"command": str(broken), "args": []}}}))
-    ended = cli("doctor", "--clients", "--json")
+    ended = cli.on_empty()("doctor", "--clients", "--json")
     (failed,) = [check for check in ended.answer["checks"] if not check["ok"]]
     assert (ended.code, failed["name"]) == (1, "cursor")
     assert "no store here" in failed["detail"]

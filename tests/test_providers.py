@@ -22,6 +22,7 @@ from lcm_mcp.errors import SummarizerFailed
 from lcm_mcp.ids import Seq, TextId
 from lcm_mcp.service.spending import models_of
 from lcm_mcp.settings import load_settings
+from lcm_mcp.storage.connections import Store
 from lcm_mcp.summarizers.metered import Metered, Model, PutDown
 from lcm_mcp.summarizers.model import Answer, Request, RowsSource
 from lcm_mcp.summarizers.providers import retry_after
@@ -362,6 +363,7 @@ def test_no_sdk_is_loaded_before_a_model_is_asked(store_path: Path) -> None:
         "import sys\nfrom lcm_mcp.cli import main\ntry: main(['doctor'])\n"
         "finally: print([name for name in ('anthropic', 'openai', 'httpx2') if name in sys.modules])"
     )
+    Store.open(store_path).close_now()
     listed = json.dumps([{"kind": kind, "model": "m"} for kind in KINDS])
     environment = {**os.environ, "LCM_DB": str(store_path), "LCM_SUMMARIZERS": listed}
     ended = subprocess.run(

@@ -15,8 +15,10 @@ from harbour import call, memory
 from rich.cells import cell_len
 from test_cli_process import on_a_terminal, on_posix
 
-from lcm_mcp.cli.entry import root
+from lcm_mcp.cli.entry import main, root
 from lcm_mcp.errors import NoSession
+from lcm_mcp.service import troubles
+from lcm_mcp.settings import default_db
 from lcm_mcp.tools.toolsets import TOOLSETS
 
 _WITHOUT_JSON = {
@@ -62,6 +64,14 @@ _READS = (
     ("context",),
     ("strategy",),
     ("stats",),
+)
+_OF_A_STORE = (
+    ("export",),
+    *((name, *words) for name, (words, *_) in _RUN.items() if name not in {"import", "install", "doctor"}),
+)
+_CHECK_IT = (
+    "Check the path; to make a new store there, import into it: `lcm-mcp import --discover`, or `lcm-mcp "
+    "import FILE`."
 )
 
 
@@ -122,7 +132,74 @@ def test_every_help_fits_into_80_columns() -> None:
 def test_every_read_of_an_empty_store_says_so_and_how_to_fill_it(
     words: tuple[str, ...], capsys: pytest.CaptureFixture[str], store_path: Path
 ) -> None:
-    assert Cli(capsys, store_path).refusal(*words) == f"lcm-mcp: {NoSession()}\n"
+    assert Cli(capsys, store_path).on_empty().refusal(*words) == f"lcm-mcp: {NoSession()}\n"
+
+
+@pytest.mark.parametrize("words", _OF_A_STORE, ids=" ".join)
+def test_what_needs_a_store_makes_none_where_there_is_none_and_says_so(
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mistyped = tmp_path / "hoem" / "lcm.sqlite"
+    said = Cli(capsys, mistyped).refusal(*words)
+    assert said == f"lcm-mcp: There is no store at {mistyped}, as --db says. {_CHECK_IT}\n"
+    monkeypatch.setenv("LCM_DB", str(mistyped))
+    assert (
+        _refused(capsys, *words) == f"lcm-mcp: There is no store at {mistyped}, as LCM_DB says. {_CHECK_IT}\n"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", _OF_A_STORE, ids=" ".join)
+def test_before_anything_was_imported_it_says_how_to_and_makes_no_store(
+    words: tuple[str, ...],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("HOME", "XDG_DATA_HOME", "LOCALAPPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    place = default_db()
+    said = _refused(capsys, *words)
+    assert said.startswith(
+        f"lcm-mcp: There is no store yet, since nothing was imported; it will be {place}. "
+    )
+    assert "`lcm-mcp import --discover` reads in" in said
+    assert (place.exists(), list(tmp_path.iterdir())) == (False, [])
+
+
+def test_an_empty_file_is_no_store_to_read_and_stays_empty(
+    capsys: pytest.CaptureFixture[str], store_path: Path
+) -> None:
+    store_path.touch()
+    assert "There is no store at " in Cli(capsys, store_path).refusal("sessions")
+    assert store_path.read_bytes() == b""
+
+
+def test_doctor_without_a_store_says_so_shows_settings_and_trouble_of_hooks_and_makes_none(
+    capsys: pytest.CaptureFixture[str], store_path: Path
+) -> None:
+    troubles.note(store_path, "claude-code", "the folder is read-only")
+    cli = Cli(capsys, store_path)
+    for words in ((), ("--repair",)):
+        ended = cli("doctor", *words, "--json")
+        checks = {check["name"]: check for check in ended.answer["checks"]}
+        assert (ended.code, ended.answer["healthy"]) == (1, False)
+        assert checks["opening"]["detail"] == f"There is no store at {store_path}, as --db says. {_CHECK_IT}"
+        assert "the folder is read-only" in checks["hooks"]["detail"]
+        assert {line["name"]: line["origin"] for line in ended.answer["settings"]}["db"] == "flag"
+        assert not store_path.exists()
+
+
+def _refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """What is said of a call without --db that is refused."""
+    with pytest.raises(SystemExit) as end:
+        main(words)
+    out, err = capsys.readouterr()
+    assert (end.value.code, out) == (1, "")
+    return err
 
 
 async def test_every_tool_that_reads_says_so_too(store_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_the_token_is_shown_nowhere(
     store_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LCM_TOKEN", TOKEN)
-    run = Cli(capsys, store_path)
+    run = Cli(capsys, store_path).on_empty()
     shown = next(line for line in run.answer("doctor")["settings"] if line["name"] == "token")
     assert shown == {"name": "token", "value": "**********", "origin": "environment"}
     assert TOKEN not in run.done("doctor") + repr(load_settings()) + str(load_settings().in_force())

@@ -38,7 +38,7 @@ class Call:
         return load_settings({"db": self.db, "session": self.session, **overrides})
 
     def service(self) -> Service:
-        """Open the store that the settings name; closing it is for who asks. Raises LcmError."""
+        """Open the store that the settings name, or make it; closing it is for who asks. Raises LcmError."""
         from lcm_mcp.service import Service
 
         return Service.open(self.settings())
@@ -46,12 +46,13 @@ class Call:
     def run(self, work: Callable[[Service], Awaitable[T]], label: str | None = None) -> T:
         """Open the store that the settings name, do the work, close it whatever happens.
 
+        Where there is none it is not made: raises NoStore.
         What followed files have left to read is said on stderr; under a label also that it is under way.
         """
         from lcm_mcp.cli.output import waiting
 
         with waiting(label or "", label is not None and not self.quiet):
-            answer = run_on(self.settings(), work)
+            answer = run_on(self.settings(), work, make=False)
         behind = getattr(answer, "behind", None)
         if behind is not None and not self.quiet:
             click.echo(behind, err=True)
@@ -61,14 +62,14 @@ class Call:
 pass_call = click.make_pass_decorator(Call, ensure=True)
 
 
-def run_on(settings: Settings, work: Callable[[Service], Awaitable[T]]) -> T:
-    """Do the work on the store of these settings, then close it."""
+def run_on(settings: Settings, work: Callable[[Service], Awaitable[T]], *, make: bool = True) -> T:
+    """Do the work on the store of these settings, then close it. Without `make` raises NoStore for none."""
     import anyio
 
     from lcm_mcp.service import Service
 
     async def whole() -> T:
-        service = Service.open(settings)
+        service = Service.open(settings, make=make)
         try:
             return await work(service)
         finally:
@@ -94,10 +95,11 @@ def _sessions(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 
     del param
     try:
-        settings = ctx.ensure_object(Call).settings()
-        if not settings.db.exists():
-            return []
-        page = run_on(settings, lambda service: service.sessions(incomplete or None, "*", _COMPLETED))
+        page = run_on(
+            ctx.ensure_object(Call).settings(),
+            lambda service: service.sessions(incomplete or None, "*", _COMPLETED),
+            make=False,
+        )
     except LcmError:
         return []
     return [session.key for session in page.sessions if session.key.startswith(incomplete)]

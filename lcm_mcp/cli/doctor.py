@@ -14,7 +14,7 @@ import click
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled, waiting
 from lcm_mcp.cli.text import one_line
-from lcm_mcp.errors import InstallRefused, NotServing
+from lcm_mcp.errors import InstallRefused, NoStore, NotServing
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -36,15 +36,14 @@ if TYPE_CHECKING:
 @pass_call
 def doctor_command(call: Call, repair: bool, start: bool, as_json: bool) -> None:
     """Check the store, show the settings."""
-    if repair:
-        from lcm_mcp.service import doctoring
+    from lcm_mcp.service import doctoring
 
-        with waiting("mending", not call.quiet):
-            told = doctoring.repair(call.settings().db)
-        click.echo(told, err=True)
-        for done in call.run(lambda service: service.mend(), "mending"):
-            click.echo(one_line(done), err=True)
-    diagnosis = call.run(lambda service: service.doctor(), "looking at every page and row")
+    try:
+        if repair:
+            _repair(call)
+        diagnosis = call.run(lambda service: service.doctor(), "looking at every page and row")
+    except NoStore as error:
+        diagnosis = doctoring.diagnose_none(call.settings(), error)
     if start:
         with waiting("starting what clients start", not call.quiet):
             diagnosis = _with_started_clients(diagnosis)
@@ -55,6 +54,16 @@ def doctor_command(call: Call, repair: bool, start: bool, as_json: bool) -> None
     if not diagnosis.healthy:
         failed = [check.name for check in diagnosis.checks if not check.ok]
         raise click.ClickException(f"{counted(len(failed), 'check')} failed: {', '.join(failed)}.")
+
+
+def _repair(call: Call) -> None:
+    from lcm_mcp.service import doctoring
+
+    with waiting("mending", not call.quiet):
+        told = doctoring.repair(call.settings().db)
+    click.echo(told, err=True)
+    for done in call.run(lambda service: service.mend(), "mending"):
+        click.echo(one_line(done), err=True)
 
 
 def _with_started_clients(diagnosis: Diagnosis) -> Diagnosis:

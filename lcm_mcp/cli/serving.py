@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from lcm_mcp.cli.call import Call, pass_call, shared_options
+from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
 
 if TYPE_CHECKING:
     from lcm_mcp.tools import ToolsetName
@@ -61,7 +61,7 @@ def serve_command(
     else:
         from lcm_mcp.server import http
 
-        call.run(lambda service: http.serve_http(service, host, port, allowed_hosts, toolset))
+        run_on(call.settings(), lambda service: http.serve_http(service, host, port, allowed_hosts, toolset))
 
 
 def serve_stdio(call: Call, toolset: ToolsetName = "all") -> None:

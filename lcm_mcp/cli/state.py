@@ -5,6 +5,7 @@ A store that does not exist is not made by looking for it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from lcm_mcp import __version__
@@ -12,6 +13,7 @@ from lcm_mcp.cli.call import Call, run_on
 from lcm_mcp.cli.output import console, styled
 from lcm_mcp.cli.show import show_facts, show_sessions
 from lcm_mcp.cli.text import one_line
+from lcm_mcp.errors import NoStore
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -36,8 +38,8 @@ def show_state(call: Call) -> None:
     settings = call.settings()
     out = console()
     page: SessionPage | None = None
-    if settings.db.exists():
-        page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN))
+    with suppress(NoStore):
+        page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN), make=False)
     out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
     stored = "not made yet" if page is None else counted(page.total, "session")
     shown = [("store", one_line(str(settings.db))), ("holds", stored)]

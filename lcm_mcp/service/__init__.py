@@ -17,6 +17,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 import anyio
 import apsw
 
+from lcm_mcp.errors import NoStore
 from lcm_mcp.service import (
     agents,
     branching,
@@ -96,9 +97,11 @@ class Service:
     work: Workplace
 
     @classmethod
-    def open(cls, settings: Settings) -> Service:
-        """Open (or create) the store that the settings name. Raises StoreError, and SettingsError where they
-        want what is not installed."""
+    def open(cls, settings: Settings, *, make: bool = True) -> Service:
+        """Open the store that the settings name, made there if need be. Raises StoreError (NoStore where none
+        is to be made), and SettingsError where they want what is not installed."""
+        if not make and Store.is_missing(settings.db):
+            raise NoStore(str(settings.db), settings.source("db"))
         meaning, models = indexing.meaning_of(settings), models_of(settings)
         return cls(Workplace(Store.open(settings.db), settings, (Extractive(),), models, meaning=meaning))
 

@@ -21,7 +21,7 @@ from lcm_mcp.dag import spending
 from lcm_mcp.dag import store as dag
 from lcm_mcp.dag.checking import Fault
 from lcm_mcp.dag.leases import left_leases
-from lcm_mcp.errors import InstallRefused, StoreError
+from lcm_mcp.errors import InstallRefused, NoStore, StoreError
 from lcm_mcp.ids import Seq
 from lcm_mcp.search import index, vectors, words
 from lcm_mcp.service import troubles
@@ -30,6 +30,7 @@ from lcm_mcp.service.followed_state import following_state
 from lcm_mcp.service.spending import breaker_line, breakers_open
 from lcm_mcp.service.times import now_ms, today
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.settings import Settings
 from lcm_mcp.storage import integrity
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import checking, files, sessions, store
@@ -67,8 +68,18 @@ async def diagnose(work: Workplace) -> Diagnosis:
         checks.append(await work.store.read(_summarizers, work))
     checks.append(await _writes(work))
     checks.append(_clients())
-    settings = tuple(SettingLine(line.name, line.value, line.origin) for line in work.settings.in_force())
-    return Diagnosis(str(work.store.path), all(check.ok for check in checks), tuple(checks), settings)
+    return _diagnosis(work.settings, checks)
+
+
+def diagnose_none(settings: Settings, error: NoStore) -> Diagnosis:
+    """What can be told where there is no store: most of all whether hooks failed to make it."""
+    hooks = Check("hooks", *troubles.told(settings.db))
+    return _diagnosis(settings, (Check("opening", False, str(error)), hooks, _clients()))
+
+
+def _diagnosis(settings: Settings, checks: Sequence[Check]) -> Diagnosis:
+    lines = tuple(SettingLine(line.name, line.value, line.origin) for line in settings.in_force())
+    return Diagnosis(str(settings.db), all(check.ok for check in checks), tuple(checks), lines)
 
 
 def repair(path: Path) -> str:

@@ -76,6 +76,11 @@ class Store:
         return cls(path, writer)
 
     @staticmethod
+    def is_missing(path: Path) -> bool:
+        """Whether opening would make a new store there."""
+        return files.is_missing(path)
+
+    @staticmethod
     def is_sound(path: Path) -> bool:
         """Whether every page passes its checksum and the structure holds. Raises StoreError."""
         with translated(path):

@@ -9,6 +9,7 @@ VFS, every page carries a checksum that is verified when it is read.
 from __future__ import annotations
 
 import os
+import stat
 import threading
 from collections.abc import Generator
 from contextlib import closing, contextmanager, suppress
@@ -80,6 +81,15 @@ def connect(path: Path, flags: int) -> apsw.Connection:
 def is_checksummed(db: apsw.Connection) -> bool:
     """Whether every page of the file carries a checksum that is verified when it is read."""
     return vfs_name() is not None and db.reserve_bytes() == schema.CHECKSUM_BYTES
+
+
+def is_missing(path: Path) -> bool:
+    """Whether opening would make a store there. Where that cannot be known it is false: opening says why."""
+    try:
+        found = path.stat()
+    except OSError as error:
+        return isinstance(error, FileNotFoundError)
+    return stat.S_ISREG(found.st_mode) and found.st_size == 0
 
 
 def is_sound(path: Path, *, verified: bool = True) -> bool:
