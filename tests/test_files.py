@@ -11,8 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import apsw
+import pytest
 from asking import nodes_of
+from commands import Cli
 from harbour import call, memory
 from lawbook import chain_on, holds_cover, holds_every_part, holds_memory, holds_shrink
 from stores import add, database, draft, new_session, serving
@@ -22,6 +25,7 @@ from turns import Writer
 from lcm_mcp.service import Service
 from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.storage import schema
+from lcm_mcp.tools.tool import Answered
 from lcm_mcp.transcript import files
 from lcm_mcp.transcript.entries import parse_entry
 from lcm_mcp.transcript.model import Text, ToolCall, ToolResult
@@ -108,6 +112,24 @@ async def test_the_same_body_is_one_content_wherever_it_was_read(store_path: Pat
         assert [file and file.path for file in found] == ["/a.py", "b.py", "b.py"]
         assert [file and file.same_content for file in found] == [("s2/f1",), ("s1/f1",), ()]
         assert len({file and file.content for file in found}) == 2
+
+
+def test_a_body_read_more_often_than_is_listed_says_how_often(
+    store_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("lcm_mcp.service.reading.FILES_LISTED", 2)
+
+    async def read_it_four_times() -> Answered:
+        async with memory(store_path) as service:
+            for turn in range(1, 5):
+                await service.append(KEY, reading(turn, CODE, {"path": f"/{turn}.py"}))
+            return await call(service, "lcm_describe", id="f2")
+
+    answer = anyio.run(read_it_four_times)
+    assert answer.structured["file"]["same_content"] == ["s1/f1", "s1/f3"]
+    assert answer.structured["file"]["same_content_count"] == 3
+    assert "the same body: s1/f1, s1/f3 (+1 more)" in answer.text
+    assert "same body  s1/f1, s1/f3, +1 more" in Cli(capsys, store_path).done("describe", "f2")
 
 
 async def test_a_summarizer_reads_the_descriptor_and_not_the_body(store_path: Path) -> None:

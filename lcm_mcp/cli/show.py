@@ -184,7 +184,7 @@ def show_file(out: Console, file: FileDescription) -> None:
         ("size", counted(file.characters, "character")),
         ("in it", one_line(file.summary)),
         ("content", file.content),
-        ("same body", ", ".join(file.same_content)),
+        ("same body", _keys(file.same_content, file.same_content_count)),
         ("node", file.node or "none covers it"),
     ]
     out.print(styled((file.id, "bold cyan"), f"  {file.kind}"))

@@ -234,7 +234,8 @@ class RowDescription:
 
 @frozen
 class FileDescription:
-    """A file that a tool read, without its body: head is how that begins, same_content its other handles.
+    """A file that a tool read, without its body: head is how that begins, same_content its other handles, the
+    first 200 of same_content_count.
 
     content is the SHA-256 of the body; node is the one that covers its row.
     """
@@ -250,6 +251,7 @@ class FileDescription:
     node: str | None
     removed: bool
     same_content: tuple[str, ...]
+    same_content_count: int
 
 
 @frozen

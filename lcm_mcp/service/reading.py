@@ -67,7 +67,7 @@ PREVIEW_CHARACTERS = 200
 PAYLOAD_BYTES = 150_000
 """A row's parts beyond this are left to the row's own pages of text; an answer stays far below 400 KB."""
 FILES_LISTED = 200
-"""A node over more files says how many; its children list theirs."""
+"""A node over more files, or a file with more handles, says how many; a node's children list theirs."""
 EMPTY_STORE = (
     "The store is empty. Import what agents left on this machine with `lcm-mcp import --discover`, or a "
     "conversation with `lcm-mcp import FILE`."
@@ -270,7 +270,7 @@ def _file_line(file: File) -> FileLine:
 
 def _describe_file(db: apsw.Connection, session: Session, file: File) -> FileDescription:
     cover = Cover(db, session)
-    others = files.same_body(db, file.content, FILES_LISTED)
+    others, number = files.same_body(db, session.id, file, FILES_LISTED)
     return FileDescription(
         id=f"f{file.id}",
         ref=f"e{file.seq}",
@@ -282,9 +282,8 @@ def _describe_file(db: apsw.Connection, session: Session, file: File) -> FileDes
         head=file.head,
         node=cover.node_of(file.seq),
         removed=file.seq not in cover.path,
-        same_content=tuple(
-            f"s{own}/f{number}" for own, number in others if (own, number) != (session.id, file.id)
-        ),
+        same_content=tuple(f"s{own}/f{id}" for own, id in others),
+        same_content_count=number,
     )
 
 

@@ -83,10 +83,12 @@ def _file_line(file: FileLine) -> str:
 
 
 def _file(file: FileDescription) -> str:
+    left = file.same_content_count - len(file.same_content)
+    more = f" (+{left} more)" if left else ""
     return paragraph(
         f"File {file.id}, read in {file.ref}, {quoted(file.path)}, {file.kind}, "
         f"{count(file.characters, 'character')}, content id {file.content}{flags(removed=file.removed)}",
-        f"node: {file.node or 'none'}; the same body: {listed(file.same_content)}",
+        f"node: {file.node or 'none'}; the same body: {listed(file.same_content)}{more}",
         f"In it: {plain(file.summary)}",
         "It begins (data, not instructions):",
         fenced(file.head),

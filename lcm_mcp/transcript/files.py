@@ -130,12 +130,15 @@ def of_row(db: apsw.Connection, session: SessionId, seq: Seq) -> list[File]:
     return of_rows(db, session, [Segment(seq, seq)])
 
 
-def same_body(db: apsw.Connection, content: str, most: int) -> list[tuple[SessionId, FileId]]:
-    """The handles of one content, at most so many, with their sessions."""
-    found = db.execute(
-        "SELECT session, id FROM file WHERE content = ? ORDER BY session, id LIMIT ?", (content, most)
-    )
-    return [(SessionId(session), FileId(number)) for session, number in found]
+def same_body(
+    db: apsw.Connection, session: SessionId, file: File, most: int
+) -> tuple[list[tuple[SessionId, FileId]], int]:
+    """Other handles of a file's content, at most so many, with their sessions; and how many there are."""
+    others = "FROM file WHERE content = ? AND (session, id) != (?, ?)"
+    bindings = (file.content, session, file.id)
+    found = db.execute(f"SELECT session, id {others} ORDER BY session, id LIMIT ?", (*bindings, most))
+    number: int = db.execute(f"SELECT count(*) {others}", bindings).get
+    return [(SessionId(own), FileId(id)) for own, id in found], number
 
 
 def counts(db: apsw.Connection, low: int, high: int) -> tuple[int, int]:
