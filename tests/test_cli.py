@@ -71,7 +71,7 @@ def test_a_reading_command_answers_a_reader_in_80_columns_and_a_script_in_one_do
     assert text.strip()
     assert "\x1b" not in text
     if command[0] != "expand":  # whose lines are the conversation's own
-        assert max(map(len, text.splitlines())) <= 80
+        assert [line for line in text.splitlines() if len(line) > 80 and str(cli.db) not in line] == []
 
 
 def test_global_options_stand_before_or_after_the_command(
@@ -113,8 +113,8 @@ def test_what_is_searched_elsewhere_is_told_as_a_shell_takes_it(
 def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_FOLD_IMPORTS", "0")
     lines = [line.split() for line in cli.on_empty().done("doctor").splitlines()]
-    assert ["foldImports", "false", "environment"] in lines
-    assert ["redactOutgoing", "true", "default"] in lines
+    assert ["foldImports", "environment", "false"] in lines
+    assert ["redactOutgoing", "default", "true"] in lines
 
 
 @pytest.mark.parametrize(

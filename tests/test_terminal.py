@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 from importlib import resources
 from pathlib import Path
@@ -12,10 +13,13 @@ import pytest
 from click.testing import CliRunner
 from commands import Cli
 from harbour import call, memory
+from hypothesis import example, given
+from hypothesis import strategies as st
 from rich.cells import cell_len
 from test_cli_process import on_a_terminal, on_posix
 
 from lcm_mcp.cli.entry import main, root
+from lcm_mcp.cli.output import broken, styled
 from lcm_mcp.errors import NoSession
 from lcm_mcp.service import troubles
 from lcm_mcp.settings import default_db
@@ -109,7 +113,57 @@ def test_every_command_fits_into_80_columns(at_the_demo: Cli) -> None:
             assert ended.code == 0, ended.err
             shown = ended.out.partition("\n\n")[0] if name == "describe" else ended.out
             lines = [] if name in _VERBATIM else shown.splitlines()
-            assert [line for line in lines if cell_len(line) > 80 and "--cursor" not in line] == []
+            wide = [line for line in lines if cell_len(line) > 80 and "--cursor" not in line]
+            assert [
+                line for line in wide if len(line.split()[-1]) < 40
+            ] == []  # a path or id stays in one piece
+            assert [line for line in lines if line.endswith(" ")] == []
+
+
+_TOLD = st.text(alphabet="ab/ 港湾é\u0301", max_size=300)
+
+
+@given(_TOLD, st.integers(10, 90))
+@example("a " * 100, 80)
+@example("    " + "a" * 200 + " b", 80)
+def test_a_text_is_broken_at_blanks_and_loses_nothing_else(said: str, width: int) -> None:
+    lines = [line.plain for line in broken(styled(said), width)]
+    assert [line for line in lines if line.endswith(" ")] == []
+    assert "".join(lines).replace(" ", "") == said.replace(" ", "")
+    wide = [line.split() for line in lines if cell_len(line) > width and not line.startswith(" " * width)]
+    assert all(len(words) == 1 for words in wide)
+    if not any(letter > "\u2e80" for letter in said):
+        assert [word for line in lines for word in line.split()] == said.split()
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "1000"])
+def test_folders_that_discovery_shows_can_be_copied(
+    at_the_demo: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    home = tmp_path / f"a folder whose name is long, {'and has blanks in it, ' * 4}as some do"
+    folder = home / ".claude" / "projects"
+    folder.mkdir(parents=True)
+    (folder / "a.jsonl").write_text("{}\n")
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdin", io.StringIO("n\n"))
+    lines = at_the_demo("import", "--discover").out.splitlines()
+    assert [line for line in lines if line.endswith(f"  {folder}")] == [lines[0]]
+    assert [line for line in lines if line.endswith(" ")] == []
+
+
+def test_a_store_is_named_in_one_piece_wherever_it_is(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    at = tmp_path / f"{'a folder with blanks ' * 4}s"
+    at.mkdir()
+    cli = Cli(capsys, at / "lcm.sqlite").on_empty()
+    lines = cli.done("doctor").splitlines()
+    assert [line.split("flag")[-1].strip() for line in lines if line.endswith(str(cli.db))] == [
+        str(cli.db)
+    ] * 2
+    assert cli.done("backup", at / "copy").startswith(f"{at / 'copy'}:")
 
 
 def test_every_command_gives_one_document_of_json(at_the_demo: Cli) -> None:

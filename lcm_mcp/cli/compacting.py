@@ -15,7 +15,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import unbroken
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -83,7 +83,7 @@ def _said(selection: Selection, *, selected: bool) -> str:
         who = "selected for this session from now on"
     else:
         who = "selected for this session" if selection.chosen_by == "session" else "as the settings say"
-    return f"{one_line(selection.session)}: {selection.strategy}, {who}."
+    return f"{unbroken(selection.session)}: {selection.strategy}, {who}."
 
 
 async def watched(service: Service, work: Callable[[Service], Awaitable[T]], shown: bool) -> T:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import as_commands, one_line, shorten
+from lcm_mcp.cli.output import console, draw, fitted, json_option, print_json, styled
+from lcm_mcp.cli.text import as_commands, one_line, shorten, unbroken
 from lcm_mcp.values import frozen
 from lcm_mcp.wording import counted
 
@@ -86,11 +86,12 @@ def show_dag(out: Console, dag: Dag) -> None:
     figures = (
         f"{counted(len(roots), 'root')} over {counted(len(leaves), 'leaf', 'leaves')}, {counted(rows, 'row')}"
     )
-    tree = Tree(styled((one_line(dag.session), "bold"), (f"  {figures}", "dim")), guide_style="dim")
+    head = styled((unbroken(dag.session), "bold"), (f"  {figures}", "dim"))
+    tree = Tree(fitted(head, out.width), guide_style="dim")
     known = {node.id: node for node in dag.nodes}
     for root in roots:
         _grow(tree, root, dag.children, known, out.width)
-    out.print(tree)
+    draw(out, tree)
 
 
 def _grow(

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, run_on
-from lcm_mcp.cli.output import confirmed, console, print_json, progress, styled
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.output import confirmed, console, print_json, progress, show_columns, styled
+from lcm_mcp.cli.text import one_line, unbroken
 from lcm_mcp.errors import ImportRefused
 from lcm_mcp.wording import counted
 
@@ -59,17 +59,13 @@ def import_found(call: Call, *, fold: bool, follow: bool, as_json: bool) -> None
 
 
 def show_found(out: Console, found: Discovery) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2))
-    for place in found.places:
-        table.add_row(
-            Text(place.client, "bold"),
-            Text(_contents(place)),
-            Text(one_line(str(place.folder)), "dim", overflow="fold"),
-        )
-    out.print(table)
+    show_columns(
+        out,
+        [
+            ((place.client, "bold"), _contents(place), (unbroken(str(place.folder)), "dim"))
+            for place in found.places
+        ],
+    )
     if not found.todo and any(place.files for place in found.places):
         out.print("Nothing is new.")
 

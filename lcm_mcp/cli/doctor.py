@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, styled, waiting
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.output import console, json_option, print_json, show_columns, styled, waiting
+from lcm_mcp.cli.text import one_line, unbroken
 from lcm_mcp.errors import InstallRefused, NoStore, NotServing
 from lcm_mcp.wording import counted
 
@@ -89,24 +89,15 @@ def _started_clients() -> Iterator[Check]:
 
 
 def show_diagnosis(out: Console, diagnosis: Diagnosis) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    out.print(styled((one_line(diagnosis.path), "bold")))
-    checks = Table.grid(padding=(0, 2))
-    for check in diagnosis.checks:
-        verdict = Text("ok", "green") if check.ok else Text("FAILED", "bold red")
-        checks.add_row(verdict, Text(check.name), Text(one_line(check.detail), overflow="fold"))
-    out.print(checks)
+    out.print(styled((unbroken(diagnosis.path), "bold")))
+    verdict = {True: ("ok", "green"), False: ("FAILED", "bold red")}
+    show_columns(out, [(verdict[check.ok], check.name, one_line(check.detail)) for check in diagnosis.checks])
     out.print()
-    settings = Table.grid(padding=(0, 2))
-    for line in diagnosis.settings:
-        settings.add_row(Text(line.name), Text(_value(line.value), overflow="fold"), Text(line.origin, "dim"))
-    out.print(settings)
+    show_columns(out, [(line.name, (line.origin, "dim"), _value(line.value)) for line in diagnosis.settings])
 
 
 def _value(value: Json) -> str:
     """A setting's value, a switch as settings.json has it."""
     if value is None:
         return "not set"
-    return json.dumps(value) if isinstance(value, bool) else one_line(str(value))
+    return json.dumps(value) if isinstance(value, bool) else unbroken(str(value))

@@ -8,7 +8,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import unbroken
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def fork_command(call: Call, at: str | None, new_session: str | None, marker: bo
 def _forked(fork: Forked) -> str:
     made = "forked" if fork.created else "there already, forked"
     return (
-        f"{one_line(fork.session)} ({fork.id}): {made} from {one_line(fork.parent)} at {fork.at}; "
+        f"{unbroken(fork.session)} ({fork.id}): {made} from {unbroken(fork.parent)} at {fork.at}; "
         f"{counted(fork.rows, 'row')}, {counted(fork.nodes_copied, 'node')} copied, "
         f"{fork.nodes_omitted:,} omitted."
     )
@@ -64,6 +64,6 @@ def rewind_command(call: Call, to: str, as_json: bool) -> None:
 
 def _rewound(rewound: Rewound) -> str:
     return (
-        f"{one_line(rewound.session)} ends at {rewound.leaf} now: {counted(rewound.removed, 'row')} removed, "
+        f"{unbroken(rewound.session)} ends at {rewound.leaf} now: {counted(rewound.removed, 'row')} removed, "
         f"{rewound.restored:,} restored."
     )

@@ -16,7 +16,7 @@ import click
 from lcm_mcp.cli.call import Call, pass_call, run_on, shared_options
 from lcm_mcp.cli.discovering import import_found
 from lcm_mcp.cli.output import console, json_option, print_json, progress, styled
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import one_line, unbroken
 from lcm_mcp.errors import ImportRefused
 from lcm_mcp.values import frozen
 from lcm_mcp.wording import counted
@@ -181,7 +181,7 @@ def show_outcome(out: Console, outcome: ImportOutcome) -> None:
     from lcm_mcp.cli.show import show_facts
 
     report = outcome.report
-    out.print(styled((one_line(Path(report.path).name), "bold"), (f"  {report.format}", "dim")))
+    out.print(styled((unbroken(Path(report.path).name), "bold"), (f"  {report.format}", "dim")))
     facts = [("read", _read(report)), ("", _contents(report)), ("not stored", _others(report))]
     facts += [("masked", _masked(outcome.masked))] if outcome.masked else []
     facts += _oddities(report)
@@ -236,13 +236,13 @@ def _oddities(report: ImportReport) -> list[tuple[str, str]]:
 
 
 def _kept(imported: Imported) -> str:
-    said = [f"{one_line(imported.session)}: {counted(imported.rows_added, 'new row')}"]
+    said = [f"{unbroken(imported.session)}: {counted(imported.rows_added, 'new row')}"]
     if imported.duplicates:
         said.append(f"{imported.duplicates:,} known already")
     if imported.late:
         said.append(f"{imported.late:,} late, placed after rows that follow them")
     if imported.conflicts:
-        named = ", ".join(map(one_line, imported.conflicts[:_NAMED_CONFLICTS]))
+        named = ", ".join(map(unbroken, imported.conflicts[:_NAMED_CONFLICTS]))
         more = ", …" if len(imported.conflicts) > _NAMED_CONFLICTS else ""
         said.append(
             f"{counted(len(imported.conflicts), 'conflict')}, the first content stands: {named}{more}"
@@ -255,4 +255,4 @@ def _folded(imported: Imported) -> str:
     if made is None or not (made.leaves or made.parents):
         return ""
     nodes = f"{counted(made.leaves, 'leaf', 'leaves')}, {counted(made.parents, 'parent')}"
-    return f"{one_line(imported.session)}: {nodes}; {made.source_tokens:,} → {made.summary_tokens:,} tokens"
+    return f"{unbroken(imported.session)}: {nodes}; {made.source_tokens:,} → {made.summary_tokens:,} tokens"

@@ -11,7 +11,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import confirmed, console, json_option, print_json, styled, write
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import one_line, unbroken
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def backup_command(call: Call, path: Path, as_json: bool) -> None:
     if as_json:
         print_json(made)
     elif not call.quiet:
-        console().print(styled(f"{one_line(made.path)}: {made.file_bytes:,} bytes, checked."))
+        console().print(styled(f"{unbroken(made.path)}: {made.file_bytes:,} bytes, checked."))
 
 
 @click.command("export")
@@ -105,18 +105,18 @@ async def _named(service: Service, name: str) -> str:
 
 def _forgotten(gone: Forgotten) -> list[str]:
     said = [
-        f"{one_line(gone.session)} ({gone.id}) is forgotten: {counted(gone.rows, 'row')}, "
+        f"{unbroken(gone.session)} ({gone.id}) is forgotten: {counted(gone.rows, 'row')}, "
         f"{counted(gone.nodes, 'node')}, {counted(gone.texts, 'text')}, {counted(gone.images, 'image')}."
     ]
     if gone.kept_by:
-        holders = ", ".join(map(one_line, gone.kept_by))
+        holders = ", ".join(map(unbroken, gone.kept_by))
         said.append(f"{counted(gone.texts_kept, 'text')} stay, since {holders} hold them too.")
     if gone.unlinked:
         said.append(
-            f"Sessions it had begun stay, on their own now: {', '.join(map(one_line, gone.unlinked))}."
+            f"Sessions it had begun stay, on their own now: {', '.join(map(unbroken, gone.unlinked))}."
         )
     if gone.not_followed:
         said.append(
-            f"No longer followed, until imported again: {', '.join(map(one_line, gone.not_followed))}."
+            f"No longer followed, until imported again: {', '.join(map(unbroken, gone.not_followed))}."
         )
     return said

@@ -9,15 +9,18 @@ from __future__ import annotations
 import dataclasses
 import json
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+
+from lcm_mcp.cli.text import FIRM_BLANK, words
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
+    from rich.tree import Tree
 
 T = TypeVar("T")
 
@@ -26,6 +29,7 @@ ROLE_STYLES = {"user": "green", "assistant": "cyan", "tool": "magenta", "system"
 
 NARROWEST, WIDEST = 40, 1000
 """In columns; some launchers say 0, or anything."""
+_LEAST_HANGING = 20
 
 
 class ReaderGone(Exception):
@@ -70,8 +74,17 @@ def _fields(answer: object) -> object:
 def console(*, stderr: bool = False) -> Console:
     """A console that guesses nothing: no markup, no emoji codes, no highlighting of stored text."""
     from rich.console import Console
+    from rich.text import Text
 
     class Plain(Console):
+        def print(self, *objects: Any, **options: Any) -> None:
+            """Break texts between words; rich would break words too, and end lines in blanks."""
+            if options or not all(isinstance(each, str | Text) for each in objects):
+                super().print(*objects, **options)
+                return
+            for line in broken(styled(*objects), self.width):
+                super().print(line, soft_wrap=True)
+
         def on_broken_pipe(self) -> None:
             raise ReaderGone
 
@@ -79,6 +92,63 @@ def console(*, stderr: bool = False) -> Console:
     shown = Plain(file=stream, markup=False, emoji=False, highlight=False, soft_wrap=False)
     shown.width = min(max(shown.width, NARROWEST), WIDEST)
     return shown
+
+
+def broken(text: Text, width: int) -> Iterator[Text]:
+    """The text in lines of so many columns, indented like the first, none of which ends in a blank.
+
+    A word that is longer than that is left whole, so that ids and paths can be copied.
+    """
+    from rich.cells import cell_len
+
+    for line in text.split("\n", allow_blank=True):
+        line.rstrip()
+        plain = line.plain
+        begin = end = len(plain) - len(plain.lstrip(" "))
+        indent = line[:begin]
+        for low, high in words(plain):
+            if end > begin and cell_len(plain[begin:high]) > width - len(indent):
+                yield _firm(indent + line[begin:end])
+                begin = low
+            end = high
+        yield _firm(indent + line[begin:end])
+
+
+def _firm(line: Text) -> Text:
+    line.plain = line.plain.replace(FIRM_BLANK, " ")
+    return line
+
+
+def show_columns(out: Console, rows: Iterable[Sequence[str | tuple[str, str]]]) -> None:
+    """Rows of clean pieces, each plain or with a style, in columns; what is long in the last hangs there."""
+    from rich.cells import cell_len
+
+    table = [[styled(cell) for cell in row] for row in rows]
+    widths = [max(cell_len(cell.plain) for cell in column) for column in zip(*table, strict=True)][:-1]
+    hang = sum(widths) + 2 * len(widths)
+    for *cells, last in table:
+        head = styled()
+        for cell, width in zip(cells, widths, strict=True):
+            head += cell + " " * (width + 2 - cell_len(cell.plain))
+        for line in broken(last, max(out.width - hang, _LEAST_HANGING)):
+            out.print(head + line, soft_wrap=True)
+            head = styled(" " * hang)
+
+
+def draw(out: Console, tree: Tree) -> None:
+    """Draw a tree whose labels fit, or are not to be broken."""
+    width, out.width = out.width, WIDEST
+    try:
+        out.print(tree)
+    finally:
+        out.width = width
+
+
+def fitted(text: Text, width: int) -> Text:
+    """A label of a tree, in as many lines as it takes."""
+    from rich.text import Text
+
+    return Text("\n").join(broken(text, width))
 
 
 def styled(*pieces: str | tuple[str, str]) -> Text:

@@ -6,14 +6,13 @@ before its next one.
 
 from __future__ import annotations
 
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, role_style, styled
-from lcm_mcp.cli.text import one_line, when
+from lcm_mcp.cli.text import one_line, unbroken, when
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -56,11 +55,11 @@ def show_pins(out: Console, pins: Pins, done: str | None = None) -> None:
     if done is not None:
         out.print(styled(f"{done} {', '.join(pins.changed)}." if pins.changed else "Nothing changed."))
     if pins.pinned:
-        out.print(styled((one_line(pins.session), "bold"), f"  {counted(len(pins.pinned), 'pinned row')}"))
+        out.print(styled((unbroken(pins.session), "bold"), f"  {counted(len(pins.pinned), 'pinned row')}"))
         for line in pins.pinned:
             _show_line(out, line)
     else:
-        out.print(styled(f"No row of {one_line(pins.session)} is pinned."))
+        out.print(styled(f"No row of {unbroken(pins.session)} is pinned."))
         out.print(styled((_HOW, "dim")))
     if pins.pinned or done is not None:
         out.print(styled((_WHEN, "dim")))
@@ -69,5 +68,4 @@ def show_pins(out: Console, pins: Pins, done: str | None = None) -> None:
 def _show_line(out: Console, line: PinLine) -> None:
     facts = f"  {when(line.at)}  {counted(line.tokens, 'token')}{'  [removed]' if line.removed else ''}"
     out.print(styled((line.ref, "bold cyan"), "  ", (line.role, role_style(line.role)), (facts, "dim")))
-    for text in wrap(one_line(line.preview), out.width - 4):
-        out.print(styled("    ", text))
+    out.print(styled("    ", one_line(line.preview)))

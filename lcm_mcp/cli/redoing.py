@@ -8,7 +8,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import one_line, unbroken
 
 if TYPE_CHECKING:
     from lcm_mcp.service.redoing import Redone
@@ -55,7 +55,7 @@ def _upgrade(call: Call, as_json: bool) -> None:
 def _told(redone: Redone) -> str:
     made = "made again" if redone.changed else "came out the same"
     return (
-        f"{redone.node} of {one_line(redone.session)}: {made}, {redone.tokens_before:,} → {redone.tokens:,} "
+        f"{redone.node} of {unbroken(redone.session)}: {made}, {redone.tokens_before:,} → {redone.tokens:,} "
         f"tokens, level {redone.level} by {one_line(redone.model)}."
     )
 
@@ -64,7 +64,7 @@ def _told_of_all(upgraded: Upgraded) -> str:
     price = "price unknown" if upgraded.usd is None else f"${upgraded.usd:.4f}"
     whose = upgraded.sessions[0] if len(upgraded.sessions) == 1 else f"{len(upgraded.sessions)} sessions"
     return (
-        f"{one_line(whose)}: {upgraded.rewritten} summaries written by models, "
+        f"{unbroken(whose)}: {upgraded.rewritten} summaries written by models, "
         f"{upgraded.kept} kept as they were, {upgraded.left} left; "
         f"{upgraded.calls} calls, {upgraded.tokens:,} tokens, {price}."
     )

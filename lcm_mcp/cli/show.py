@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from lcm_mcp.cli.output import role_style, styled, write
-from lcm_mcp.cli.text import as_commands, clean, one_line, shorten, when
+from lcm_mcp.cli.output import role_style, show_columns, styled, write
+from lcm_mcp.cli.text import as_commands, clean, one_line, shorten, unbroken, when
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -114,11 +113,10 @@ def _show_hit(out: Console, hit: Hit, pattern: str | None) -> None:
         styled((hit.ref, "bold cyan"), "  ", (kind, role_style(hit.role)), ("  " + "  ".join(marks), "dim"))
     )
     marked = None if pattern is None else re.compile(re.escape(one_line(pattern)), re.IGNORECASE)
-    for line in wrap(one_line(hit.snippet), out.width - 4):
-        snippet = styled("    ", line)
-        if marked is not None:
-            snippet.highlight_regex(marked, "bold yellow")
-        out.print(snippet)
+    snippet = styled("    ", one_line(hit.snippet))
+    if marked is not None:
+        snippet.highlight_regex(marked, "bold yellow")
+    out.print(snippet)
 
 
 def show_rows(out: Console, expansion: Expansion) -> None:
@@ -138,7 +136,10 @@ def show_rows(out: Console, expansion: Expansion) -> None:
         for part in row.payload or ():
             out.print(styled((clean(compact_json(part)), "dim")), soft_wrap=True)
     if expansion.next_cursor:
-        out.print(styled((f"More: repeat with --cursor {expansion.next_cursor}, or with --all.", "dim")))
+        out.print(
+            styled((f"More: repeat with --cursor {expansion.next_cursor}, or with --all.", "dim")),
+            soft_wrap=True,
+        )
 
 
 def compact_json(value: object) -> str:
@@ -167,7 +168,7 @@ def show_node(out: Console, node: NodeDescription) -> None:
         out.print(styled((f"{counted(node.file_count, 'file')} that tools read", "dim")))
     for file in node.files:
         size = f"  {file.ref}  {file.kind}, {counted(file.characters, 'character')}"
-        out.print(styled((file.id, "bold cyan"), "  ", one_line(file.path), (size, "dim")))
+        out.print(styled((file.id, "bold cyan"), "  ", unbroken(file.path), (size, "dim")))
         out.print(styled("    ", shorten(file.summary, out.width - 4)))
     for old in node.superseded:
         out.print()
@@ -179,7 +180,7 @@ def show_node(out: Console, node: NodeDescription) -> None:
 
 def show_file(out: Console, file: FileDescription) -> None:
     facts = [
-        ("path", one_line(file.path)),
+        ("path", unbroken(file.path)),
         ("read in", file.ref + (", [removed]: it is off the active path" if file.removed else "")),
         ("size", counted(file.characters, "character")),
         ("in it", one_line(file.summary)),
@@ -202,7 +203,7 @@ def show_row(out: Console, row: RowDescription) -> None:
         parts.append(f"+{row.part_count - len(parts):,} more")
     facts = [
         ("time", when(row.at)),
-        ("entry id", one_line(row.entry_id or "none")),
+        ("entry id", unbroken(row.entry_id or "none")),
         ("size", f"{row.tokens:,} tokens, {counted(row.characters, 'character')}"),
         ("parts", "; ".join(map(one_line, parts)) or "none"),
         ("unit", f"begins at {row.unit}"),
@@ -219,18 +220,12 @@ def show_row(out: Console, row: RowDescription) -> None:
 
 def _keys(keys: Sequence[str], all_of_them: int) -> str:
     more = [f"+{all_of_them - len(keys):,} more"] if all_of_them > len(keys) else []
-    return ", ".join([*map(one_line, keys), *more])
+    return ", ".join([*map(unbroken, keys), *more])
 
 
 def show_facts(out: Console, facts: Iterable[tuple[str, str]]) -> None:
     """Names and values in two columns; a fact without a value is left out."""
-    known = [(name, value) for name, value in facts if value]
-    indent = max((len(name) for name, _ in known), default=0) + 4
-    for name, value in known:
-        first, *rest = wrap(value, out.width - indent)
-        out.print(styled((f"  {name}".ljust(indent), "dim"), first))
-        for line in rest:
-            out.print(styled(" " * indent, line))
+    show_columns(out, [((f"  {name}", "dim"), value) for name, value in facts if value])
 
 
 def _show_rest(out: Console, shown: int, total: int | None, noun: str, cursor: str | None) -> None:

@@ -12,7 +12,7 @@ from lcm_mcp import __version__
 from lcm_mcp.cli.call import Call, run_on
 from lcm_mcp.cli.output import console, styled
 from lcm_mcp.cli.show import show_facts, show_sessions
-from lcm_mcp.cli.text import one_line
+from lcm_mcp.cli.text import unbroken
 from lcm_mcp.errors import NoStore
 from lcm_mcp.wording import counted
 
@@ -42,7 +42,7 @@ def show_state(call: Call) -> None:
         page = run_on(settings, lambda service: service.sessions(project="*", limit=_SHOWN), make=False)
     out.print(styled(("lcm-mcp", "bold"), f" {__version__}"))
     stored = "not made yet" if page is None else counted(page.total, "session")
-    shown = [("store", one_line(str(settings.db))), ("holds", stored)]
+    shown = [("store", unbroken(str(settings.db))), ("holds", stored)]
     if page is None or not page.total:
         shown.append(("found", _found()))
     show_facts(out, shown)

@@ -9,7 +9,7 @@ import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
 from lcm_mcp.cli.output import console, json_option, print_json, styled
-from lcm_mcp.cli.text import one_line, percent
+from lcm_mcp.cli.text import one_line, percent, unbroken
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def show_stats(out: Console, stats: Stats) -> None:
     if stats.session is None:
         out.print(styled((counted(stats.sessions, "session"), "bold")))
     else:
-        out.print(styled((one_line(stats.session), "bold"), (f"  {stats.strategy}", "dim")))
+        out.print(styled((unbroken(stats.session), "bold"), (f"  {stats.strategy}", "dim")))
     facts = [
         ("rows", _parts(stats.rows, {role: n for role, n in stats.rows_by_role.items()}, _removed(stats))),
         ("history", f"{counted(stats.tokens, 'token')} (estimate) in {counted(stats.units, 'unit')}"),

@@ -9,6 +9,7 @@ the verbatim way.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 _TOOL = re.compile(r"(?<!['\w])lcm_(sessions|list|grep|describe|expand|compact|redo|fork|rewind)\b(?!['\w])")
 """A tool that there is as a command too, where it is no quoted name."""
@@ -22,6 +23,12 @@ _VISIBLE: dict[int, str] = (
     | dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 )
 
+FIRM_BLANK = "\0"
+"""A blank at which no line is broken, until it is printed; cleaned text holds no such character."""
+_IN_ONE_PIECE = str.maketrans({" ": FIRM_BLANK, "\n": "␊", "\t": "␉"})
+_WORD = re.compile("[^ ]+")
+_WIDE = "\u2e80-\ud7ff\uf900-\uffef\U0001f000-\U0003ffff"
+_PIECE = re.compile(f"[{_WIDE}]|[^ {_WIDE}]+")
 
 _OPTIONS = {
     'with session "*"': "with --session '*'",
@@ -41,6 +48,18 @@ def clean(text: str) -> str:
 def one_line(text: str) -> str:
     """Cleaned, with every run of white space as one space."""
     return " ".join(clean(text.replace("\r", "\n")).split())
+
+
+def unbroken(text: str) -> str:
+    """A path or key, cleaned, that stays on one line and in one piece where a console wraps what holds it."""
+    return clean(text).translate(_IN_ONE_PIECE)
+
+
+def words(text: str) -> Iterator[tuple[int, int]]:
+    """The pieces between which a line may be broken: at blanks, and beside wide characters outside paths."""
+    for word in _WORD.finditer(text):
+        pieces = (word,) if "/" in word[0] else _PIECE.finditer(text, *word.span())
+        yield from (piece.span() for piece in pieces)
 
 
 def as_commands(sentence: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from lcm_mcp.cli.call import Call, pass_call, shared_options
-from lcm_mcp.cli.output import console, json_option, print_json, role_style, styled
-from lcm_mcp.cli.text import one_line, shorten
+from lcm_mcp.cli.output import console, draw, fitted, json_option, print_json, role_style, styled
+from lcm_mcp.cli.text import shorten, unbroken
 from lcm_mcp.wording import counted
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def tree_command(call: Call, as_json: bool) -> None:
 def show_tree(out: Console, tree: Tree) -> None:
     from rich.tree import Tree as Drawing
 
-    root = Drawing(_head(tree), guide_style="dim")
+    root = Drawing(fitted(_head(tree), out.width), guide_style="dim")
     stems: dict[str, tuple[Drawing, int]] = {}
     waiting = list(tree.branches)
     while waiting:  # a branch may leave one that began after it, where the path came back
@@ -60,8 +60,8 @@ def show_tree(out: Console, tree: Tree) -> None:
         waiting = [branch for branch in waiting if branch not in ready]
     for begun in tree.begun:
         stem = root if begun.unit is None else stems[begun.unit][0]
-        stem.add(_session(begun))
-    out.print(root)
+        stem.add(fitted(_session(begun), out.width - 8))
+    draw(out, root)
 
 
 def _head(tree: Tree) -> Text:
@@ -69,10 +69,10 @@ def _head(tree: Tree) -> Text:
     figures = "empty" if active is None else f"{counted(len(active.units), 'unit')}, {_size(active)}"
     others = len(tree.branches) - (active is not None)
     removed = f"; {counted(others, 'removed branch', 'removed branches')}" if others else ""
-    text = styled((one_line(tree.session), "bold"), (f"  {figures}{removed}", "dim"))
+    text = styled((unbroken(tree.session), "bold"), (f"  {figures}{removed}", "dim"))
     if tree.parent is not None:
         begins = f" from {tree.opener}" if tree.opener else ""
-        text.append(f"  {tree.link or 'child'} of {one_line(tree.parent)}{begins}", "dim")
+        text.append(f"  {tree.link or 'child'} of {unbroken(tree.parent)}{begins}", "dim")
     return text
 
 
@@ -97,5 +97,5 @@ def _removed(branch: TreeBranch) -> Text:
 def _session(begun: Begun) -> Text:
     begins = "" if begun.opener is None else f" from {begun.opener}"
     ends = "" if begun.outcome is None else f", outcome {begun.outcome}"
-    name = f"{begun.link} {one_line(begun.session)}"
+    name = f"{begun.link} {unbroken(begun.session)}"
     return styled((name, "magenta"), (f" ({begun.id}){begins}  {counted(begun.rows, 'row')}{ends}", "dim"))
