@@ -90,6 +90,13 @@ PLAIN = ["user text", "assistant text"]
 CALLED = ["user text", "assistant tool_use", "user tool_result", "assistant text"]
 
 
+@pytest.mark.parametrize("words", [(), ("talk",)])
+def test_without_a_question_a_loop_says_how_it_is_used(loop: Loop, words: tuple[str, ...]) -> None:
+    done = subprocess.run([*loop.command, *words], capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(r"usage: (python|node) .*agent_loop\.(py|ts) SESSION QUESTION…\n", done.stderr)
+
+
 def test_a_turn_carries_what_is_new(loop: Loop, store_path: Path) -> None:
     model, way = Model(), Way(store_path)
     with playing(model) as at, reaching(way) as mcp:

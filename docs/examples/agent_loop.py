@@ -177,4 +177,7 @@ async def main(session: str, questions: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 3:
+        print(f"usage: python {sys.argv[0]} SESSION QUESTION…", file=sys.stderr)
+        sys.exit(2)
     asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -164,6 +164,10 @@ function idOf(number: number, question: string): string {
 }
 
 const [session, ...questions] = process.argv.slice(2);
+if (questions.length === 0) {
+  console.error(`usage: node ${process.argv[1]} SESSION QUESTION…`);
+  process.exit(2);
+}
 let held: Held = { messages: [], marks: [] };
 for (const [number, question] of questions.entries()) {
   held = await advance(session, held, { role: "user", content: question, entry_id: idOf(number, question) });
