@@ -21,6 +21,7 @@ from stores import serving as small_leaves
 from test_images import said, shot
 
 from lcm_mcp.service import Service
+from lcm_mcp.service.browsing import PARTS_SHOWN
 from lcm_mcp.service.requests import PrepareQuery
 
 KEY = "harbour"
@@ -262,6 +263,27 @@ def test_the_context_is_drawn_to_scale_and_the_plot_has_every_request_and_cut(
         expect(page.locator(".plot circle.request")).to_have_count(3)
         expect(page.locator(".plot .cut")).to_have_count(2)
         expect(page.get_by_role("table").locator("tbody tr")).to_have_count(3)
+        assert tab.faults == []
+
+
+def test_of_many_branches_at_a_row_the_first_are_named_and_the_others_counted(
+    chromium: Browser, store_path: Path
+) -> None:
+    async def branching(service: Service) -> None:
+        await service.append("s", [{"role": "user", "content": "Try them all."}])
+        for number in range(PARTS_SHOWN + 4):
+            await service.append("s", [{"role": "user", "content": f"try {number}", "parent": "e1"}])
+        await service.rewind("e3", "s")
+
+    filled(store_path, branching)
+    with serving(store_path) as (port, _):
+        tab = Watched(chromium, port)
+        tab.go("conversation?session=s&at=e1&line=e5")
+        told = tab.page.locator("#e1 .branch")
+        expect(told).to_have_count(PARTS_SHOWN + 1)
+        expect(told.first).to_have_text("The active path goes on with e3..e3")
+        expect(told.nth(1)).to_have_text("A removed branch leaves here: e2..e2")
+        expect(told.last).to_have_text("And 3 more, which lcm-mcp tree names")
         assert tab.faults == []
 
 

@@ -1,8 +1,8 @@
 """A session as people read it: its conversation a page at a time, from any row on, either way.
 
 A page costs what it shows: what a part has beyond PART_CHARACTERS is left to lcm_expand, and images are
-named, not given. Where branches leave a row they are named by their first and last row, so that every row can
-be reached. It writes nothing.
+named, not given. Where branches leave a row they are named by their first and last row, the first PARTS_SHOWN;
+lcm-mcp tree names them all. It writes nothing.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Starting:
 
 @frozen
 class ShownRow:
-    """opens: a unit begins here. parts and starts are the first PARTS_SHOWN, more_… counts the others."""
+    """opens: a unit begins here. parts, branches (the active one before others) and starts are the first
+    PARTS_SHOWN, more_… counts the others."""
 
     ref: str
     role: Role
@@ -101,6 +102,7 @@ class ShownRow:
     parts: tuple[ShownPart, ...]
     more_parts: int
     branches: tuple[Leaving, ...]
+    more_branches: int
     starts: tuple[Starting, ...]
     more_starts: int
 
@@ -241,6 +243,7 @@ class _Shown:
         handles = {file.part: file for file in files.of_row(db, session, row.seq)}
         few = row.parts[:PARTS_SHOWN]
         begun = [one for one in self._begun if one.opener == row.seq]
+        leaving = sorted(self._branches(row.seq, runs), key=lambda branch: not branch.active)
         return ShownRow(
             ref=f"e{row.seq}",
             role=row.role,
@@ -252,7 +255,8 @@ class _Shown:
             pinned=pins.is_pinned(db, session, row.seq),
             parts=tuple(self._part(part, handles.get(place)) for place, part in enumerate(few)),
             more_parts=len(row.parts) - len(few),
-            branches=tuple(self._branches(row.seq, runs)),
+            branches=tuple(leaving[:PARTS_SHOWN]),
+            more_branches=max(0, len(leaving) - PARTS_SHOWN),
             starts=tuple(Starting(one.key, one.link or "child", one.title) for one in begun[:PARTS_SHOWN]),
             more_starts=max(0, len(begun) - PARTS_SHOWN),
         )

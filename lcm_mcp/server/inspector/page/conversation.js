@@ -88,6 +88,7 @@ export function rowOf(session, row) {
       h("p", { class: "branch" }, branch.active ? "The active path goes on with " : "A removed branch leaves here: ",
         link("conversation", { session, at: branch.first, line: branch.active ? null : branch.last }, `${branch.first}..${branch.last}`)),
     ),
+    row.more_branches ? h("p", { class: "branch" }, `And ${count(row.more_branches)} more, which lcm-mcp tree names`) : null,
     (row.starts ?? []).map((begun) =>
       h("p", { class: "branch" }, `A ${begun.link} starts here: `, link("conversation", { session: begun.session }, begun.session), begun.title ? ` · ${begun.title}` : null),
     ),
