@@ -25,7 +25,7 @@ from lcm_mcp.transcript.batches import Batch, Batches, Item, Source, Taken, whol
 from lcm_mcp.transcript.followed import Cursor
 from lcm_mcp.transcript.importers import ImportReport
 from lcm_mcp.transcript.model import Role, Sealed
-from lcm_mcp.transcript.packing import packed
+from lcm_mcp.transcript.packing import shortest
 from lcm_mcp.transcript.redacting import Masking
 
 LEAST_BYTES = 16 * 1024 * 1024
@@ -112,8 +112,8 @@ def _arrived(
     fixed: int,
     *rest: Any,
 ) -> Taken:
-    """An entry that was sent. Its payload is packed here, so that both processes have much to do."""
-    made = None if payload is None else packed(payload, text)
+    """An entry that was sent. Its payload is deflated here, so that both processes have much to do."""
+    made = None if payload is None else shortest(payload)
     return Taken(key, ordinal, Sealed(role, text, made, Size(weight, 1, fixed), *rest))
 
 
@@ -151,7 +151,7 @@ def serve() -> None:
 def _serve(told: IO[bytes], sent: IO[bytes]) -> None:
     source, masking = cast("tuple[Source, Masking | None]", pickle.load(told))
     reading = whole_file(source, masking)
-    reading.packed = False
+    reading.deflated = False
     _send(source, sent)
     refused = None
     try:

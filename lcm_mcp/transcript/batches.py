@@ -100,7 +100,7 @@ def facts_of(status: os.stat_result) -> Facts:
 
 @dataclass(slots=True)
 class Reading:
-    """A file being read, and what it told so far. marked: it is told where lines end. packed: see seal."""
+    """A file being read, and what it told so far. marked: it is told where lines end. deflated: see seal."""
 
     tally: Tally
     file: BinaryIO
@@ -112,7 +112,7 @@ class Reading:
     marked: bool = True
     most: Most = SHORTLY
     masking: Masking | None = None
-    packed: bool = True
+    deflated: bool = True
     mark: Mark | None = None
     trouble: str | None = None
     found: set[str] = field(default_factory=set[str])
@@ -154,7 +154,7 @@ class Reading:
 
     def _sealed(self, draft: Draft) -> Sealed:
         masked = draft if self.masking is None else self.masking.draft(draft)
-        return seal(masked, packed=self.packed)
+        return seal(masked, deflated=self.deflated)
 
     def _heed(self, event: Event, items: list[Item]) -> None:
         match event:

@@ -67,20 +67,6 @@ def pack(blocks: list[Json], encoded: bytes, text: str) -> bytes:
     return _SLICED + encoded
 
 
-def unpacked(encoded: bytes) -> bytes:
-    """A payload that says the same as pack's, and is left for packed to make that of."""
-    return _WHOLE + encoded
-
-
-def packed(payload: bytes, text: str) -> bytes:
-    """The shortest payload of the blocks in one that may be unpacked."""
-    if payload[:1] == _WHOLE:
-        blocks = decode(payload[1:])
-        assert isinstance(blocks, list)
-        payload = pack(blocks, payload[1:], text)
-    return shortest(payload)
-
-
 def shortest(payload: bytes) -> bytes:
     """The same payload, deflated where that is shorter."""
     if len(payload) < LEAST_BYTES or payload[:1] == _DEFLATED or _IMAGE in payload:

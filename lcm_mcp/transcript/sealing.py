@@ -29,10 +29,9 @@ from lcm_mcp.transcript.model import (
     ToolCall,
     ToolResult,
 )
-from lcm_mcp.transcript.packing import encode, pack, shortest, unpack, unpacked
+from lcm_mcp.transcript.packing import encode, pack, shortest, unpack
 from lcm_mcp.values import frozen
 
-MOST_HANDED_ON_BYTES = 256 * 1024
 _RESULT = {False: "[result]", True: "[failed result]"}
 
 
@@ -54,17 +53,17 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
     return content_digest(role, blocks)
 
 
-def seal(draft: Draft, *, packed: bool = True) -> Sealed:
-    """Make a draft ready to be stored; pure, and linear in its size. packed: so is its payload; else somebody
-    else will do that, but for what a very long one would cost to be handed on."""
+def seal(draft: Draft, *, deflated: bool = True) -> Sealed:
+    """Make a draft ready to be stored; pure, and linear in its size. deflated: so is its payload, where that
+    is shorter; else somebody else will do that."""
     parts = draft.parts
     text, size = derive_text(parts), weigh(parts)
     blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in parts]
     encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
     payload = None
     if not _is_complete(parts, text):
-        handed_on = not packed and len(encoded) <= MOST_HANDED_ON_BYTES
-        payload = unpacked(encoded) if handed_on else shortest(pack(blocks, encoded, text))
+        payload = pack(blocks, encoded, text)
+        payload = shortest(payload) if deflated else payload
     return Sealed(
         role=draft.role,
         text=text,
