@@ -113,7 +113,9 @@ class _Slicer:
         return value
 
     def _place(self, value: str) -> Json:
-        start = self._text.find(value, self._cursor)
+        start = self._text.find(value[:SLICE_CHARACTERS], self._cursor)  # to look for all of it takes longer
+        if start >= 0 and not self._text.startswith(value, start):
+            start = self._text.find(value, start + 1)
         if start < 0:
             return value
         self._cursor = start + len(value)

@@ -147,7 +147,7 @@ def _usual(read: bytes) -> dict[str, Json] | None:
         value = cast("dict[str, Json]", orjson.loads(read))
     except orjson.JSONDecodeError:
         return None
-    return None if marked.count(b"{") > MAX_DEPTH and too_deep(value) else value
+    return None if len(marked) - len(marked.replace(b"{", b"")) > MAX_DEPTH and too_deep(value) else value
 
 
 def parse_piece(content: bytes, number: int, offset: int) -> Object | BadLine:
