@@ -123,17 +123,18 @@ def part_to_json(part: Part) -> Block:
     An image is written with base64 `data` where its bytes are loaded, else as metadata alone.
     """
     match part:
-        case Text(text, extra):
-            return _with_extra({"type": "text", "text": text}, extra)
-        case Reasoning(text, extra):
-            return _with_extra({"type": "reasoning", "text": text}, extra)
-        case ToolCall(call_id, name, arguments, extra):
-            call: Block = {"type": "tool_call", "call_id": call_id, "name": name, "arguments": arguments}
-            return _with_extra(call, extra)
-        case ToolResult(call_id, content, is_error, extra):
-            parts: list[Json] = [part_to_json(piece) for piece in content]
-            result: Block = {"type": "tool_result", "call_id": call_id, "content": parts}
-            return _with_extra({**result, "is_error": True} if is_error else result, extra)
+        case Text():
+            return _with_extra({"type": "text", "text": part.text}, part.extra)
+        case Reasoning():
+            return _with_extra({"type": "reasoning", "text": part.text}, part.extra)
+        case ToolCall():
+            named: Block = {"type": "tool_call", "call_id": part.call_id, "name": part.name}
+            named["arguments"] = part.arguments
+            return _with_extra(named, part.extra)
+        case ToolResult():
+            parts: list[Json] = [part_to_json(piece) for piece in part.content]
+            result: Block = {"type": "tool_result", "call_id": part.call_id, "content": parts}
+            return _with_extra({**result, "is_error": True} if part.is_error else result, part.extra)
         case Image():
             return _image_to_json(part)
         case Opaque(raw):

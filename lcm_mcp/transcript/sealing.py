@@ -56,10 +56,10 @@ def stored_digest(role: Role, text: str, payload: bytes | None) -> bytes:
 def seal(draft: Draft, *, deflated: bool = True) -> Sealed:
     """Make a draft ready to be stored; pure, and linear in its size. deflated: so is its payload, where that
     is shorter; else somebody else will do that."""
-    parts = draft.parts
-    text, size = derive_text(parts), weigh(parts)
-    blocks: list[Json] = [part_to_json(_without_bytes(part)) for part in parts]
+    parts, size, images = draft.parts, weigh(draft.parts), tuple(_images(draft.parts))
+    blocks: list[Json] = [part_to_json(part) for part in (map(_without_bytes, parts) if images else parts)]
     encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
+    text = derive_text(parts)  # later: by now its strings know how they are written in UTF-8
     payload = None
     if not _is_complete(parts, text):
         payload = pack(blocks, encoded, text)
@@ -68,7 +68,7 @@ def seal(draft: Draft, *, deflated: bool = True) -> Sealed:
         role=draft.role,
         text=text,
         payload=payload,
-        images=tuple(_images(parts)),
+        images=images,
         size=size,
         digest=_digest(draft.role, encoded),
         calls=tuple([part.call_id for part in parts if isinstance(part, ToolCall)]),
@@ -115,7 +115,7 @@ def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
 
 def derive_text(parts: Iterable[Part]) -> str:
     """What search, summarizers and readers see of a row. Always valid Unicode without NUL."""
-    return "\n".join(piece for part in parts if (piece := _derive(part)) is not None)
+    return readable("\n".join([piece for part in parts if (piece := _derive(part)) is not None]))
 
 
 @frozen
@@ -153,13 +153,16 @@ def _derived_length(part: Part) -> int | None:
             return len(_RESULT[part.is_error]) + sum(1 + length for length in lengths if length is not None)
         case _:
             piece = _derive(part)
-            return None if piece is None else len(piece)
+            return None if piece is None else len(readable(piece))
 
 
 def weigh(parts: Iterable[Part]) -> Size:
     """One input's size by the rule of tokens.py: the serialised form's bytes, images by their pixels."""
-    weights = [_weigh(part) for part in parts]
-    return Size(sum([weight for weight, _ in weights]), 1, sum([fixed for _, fixed in weights]))
+    weight = fixed = 0
+    for part in parts:
+        more = _weigh(part)
+        weight, fixed = weight + more[0], fixed + more[1]
+    return Size(weight, 1, fixed)
 
 
 def _is_complete(parts: tuple[Part, ...], text: str) -> bool:
@@ -167,21 +170,21 @@ def _is_complete(parts: tuple[Part, ...], text: str) -> bool:
 
 
 def _derive(part: Part) -> str | None:
+    """A part's own words, not yet readable."""
     match part:
-        case Text(text):
-            return readable(text)
+        case Text():
+            return part.text
         case Reasoning():
             return None  # kept and returned by reads, but neither searched nor summarized
-        case ToolCall(_, name, arguments):
-            lines = [f"[call {readable(name)}]", *_argument_lines("", arguments)]
-            return "\n".join(lines)
-        case ToolResult(_, content, is_error):
-            pieces = [piece for inner in content if (piece := _derive(inner)) is not None]
-            return "\n".join([_RESULT[is_error], *pieces])
+        case ToolCall():
+            return "\n".join([f"[call {part.name}]", *_argument_lines("", part.arguments)])
+        case ToolResult():
+            pieces = [piece for inner in part.content if (piece := _derive(inner)) is not None]
+            return "\n".join([_RESULT[part.is_error], *pieces])
         case Image():
             return describe_image(part)
-        case Opaque(raw):
-            return f"[{readable(part.kind)} block, {len(encode(raw))} bytes]"
+        case Opaque():
+            return f"[{part.kind} block, {len(encode(part.raw))} bytes]"
         case _:
             assert_never(part)
 
@@ -202,11 +205,11 @@ def _argument_lines(path: str, value: Json) -> Iterable[str]:
             for index, member in enumerate(value):
                 yield from _argument_lines(f"{path}[{index}]", member)
         case str():
-            yield readable(f"{path}: {value}" if path else value)
+            yield f"{path}: {value}" if path else value
         case _:
             # The two write numbers with a fraction differently.
             written = json.dumps(value) if isinstance(value, float) else encode(value).decode()
-            yield f"{readable(path)}: {written}" if path else written
+            yield f"{path}: {written}" if path else written
 
 
 def readable(text: str) -> str:
@@ -226,15 +229,15 @@ def readable(text: str) -> str:
 def _weigh(part: Part) -> tuple[int, int]:
     """Bytes, and image tokens."""
     match part:
-        case Text(text):
-            return utf8_length(text), 0
-        case Reasoning(text, extra):
-            return utf8_length(text) + (len(encode(dict(extra))) if extra else 0), 0
-        case ToolCall(call_id, name, arguments):
-            return utf8_length(call_id) + utf8_length(name) + len(encode(arguments)), 0
-        case ToolResult(call_id, content):
-            weight, fixed = utf8_length(call_id), 0
-            for inner in content:
+        case Text():
+            return utf8_length(part.text), 0
+        case Reasoning(extra=extra):
+            return utf8_length(part.text) + (len(encode(dict(extra))) if extra else 0), 0
+        case ToolCall():
+            return utf8_length(part.call_id) + utf8_length(part.name) + len(encode(part.arguments)), 0
+        case ToolResult():
+            weight, fixed = utf8_length(part.call_id), 0
+            for inner in part.content:
                 more = (len(encode(inner.text)), 0) if isinstance(inner, Text) else _weigh(inner)
                 weight, fixed = weight + more[0], fixed + more[1]
             return weight, fixed
@@ -267,13 +270,10 @@ def _base64_in(raw: dict[str, Json]) -> str | None:
 
 def _images(parts: Iterable[Part]) -> Iterable[Image]:
     for part in parts:
-        match part:
-            case Image():
-                yield part
-            case ToolResult(content=content):
-                yield from _images(content)
-            case _:
-                continue
+        if isinstance(part, Image):
+            yield part
+        elif isinstance(part, ToolResult):
+            yield from _images(part.content)
 
 
 def _without_bytes(part: Part) -> Part:

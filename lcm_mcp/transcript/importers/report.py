@@ -8,7 +8,7 @@ filled in by whoever stores the entries.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, assert_never
@@ -192,7 +192,7 @@ class Tally:
 
     path: str
     format: str
-    _figures: Counter[str] = field(default_factory=Counter[str])
+    _figures: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     _other: Counter[str] = field(default_factory=Counter[str])
     _bad: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     _children: set[str] = field(default_factory=set[str])
