@@ -33,6 +33,7 @@ from lcm_mcp.transcript.importers.jsonl import Readable
 from lcm_mcp.transcript.importers.prefix import EndedLines, Prefix
 from lcm_mcp.transcript.importers.report import FROM_START
 from lcm_mcp.transcript.model import Draft, Sealed
+from lcm_mcp.transcript.packing import encode
 from lcm_mcp.transcript.redacting import Masking
 from lcm_mcp.transcript.sealing import readable, seal
 from lcm_mcp.values import frozen
@@ -185,7 +186,7 @@ class Reading:
         place = self.resume.place if self.mark is None else self.mark.place
         if self.lines.prefix.length != place.offset:  # an unended line so long that it was read in pieces
             return None
-        memory = dict(self.resume.memory) if self.mark is None else self.mark.memory()
+        memory = encode(dict(self.resume.memory) if self.mark is None else self.mark.memory())
         facts = self.facts if ended else replace(self.facts, size=MORE_TO_READ)
         return Cursor(place, memory, self.lines.prefix.digest, facts)
 

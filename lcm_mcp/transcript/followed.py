@@ -19,8 +19,7 @@ import apsw
 from lcm_mcp.ids import SessionId
 from lcm_mcp.transcript.importers.jsonl import Place
 from lcm_mcp.transcript.importers.report import Resume
-from lcm_mcp.transcript.model import Json
-from lcm_mcp.transcript.packing import decode, encode
+from lcm_mcp.transcript.packing import decode
 from lcm_mcp.values import frozen
 
 UNKNOWN_FORMAT = "auto"
@@ -78,10 +77,10 @@ class Glance(NamedTuple):
 
 @frozen
 class Cursor:
-    """How far a file was taken in; memory is what its reader has to know of it."""
+    """How far a file was taken in; memory is what its reader has to know of it, as JSON."""
 
     place: Place
-    memory: dict[str, Json]
+    memory: bytes
     prefix: bytes
     facts: Facts
 
@@ -226,7 +225,7 @@ def advance(db: apsw.Connection, file: Followed, cursor: Cursor, trouble: str | 
         (
             cursor.place.offset,
             cursor.place.line,
-            encode(cursor.memory),
+            cursor.memory,
             cursor.prefix,
             cursor.facts.size,
             cursor.facts.mtime,

@@ -38,7 +38,7 @@ class Remembering:
 
     def memory(self) -> dict[str, Json]:
         """All of it but what a reading begins with."""
-        return {name: deepcopy(cast("Json", getattr(self, name))) for name in self.remembered}
+        return {name: deepcopy(cast("Json", getattr(self, name))) for name in sorted(self.remembered)}
 
     def remember(self, memory: JsonObject) -> None:
         """Go on from what another reading of the same file remembered."""
