@@ -9,7 +9,7 @@ the index does not know yet are always read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
@@ -60,7 +60,7 @@ class Candidate(NamedTuple):
     speaker: Role | None
     at: int
     last: Seq
-    texts: Sequence[str]
+    texts: Iterable[str]
 
 
 @frozen
@@ -117,12 +117,11 @@ _OF_TEXT = f"""SELECT {_ROW}, text.body FROM row JOIN text ON text.id = row.text
 
 _HEAD_END = "SELECT text FROM row WHERE text BETWEEN ? AND ? ORDER BY text {direction} LIMIT 1 OFFSET ?"
 
-_NODE = "node.anchor, node.id, node.session, node.last, row.at, plain.id, plain.body, rich.id, rich.body"
-_WITH_TEXTS = """row ON row.session = node.session AND row.seq = node.last
-    JOIN tier AS terse ON terse.session = node.session AND terse.node = node.id AND terse.kind = 'primary'
-    JOIN text AS plain ON plain.id = terse.text
-    LEFT JOIN tier AS more ON more.session = node.session AND more.node = node.id AND more.kind = 'rich'
-    LEFT JOIN text AS rich ON rich.id = more.text"""
+_NODE = "node.anchor, node.id, node.session, node.last, row.at, terse.text, thorough.text"
+_WITH_TEXTS = """row ON row.session = node.session AND row.seq = node.last JOIN tier AS terse
+    ON terse.session = node.session AND terse.node = node.id AND terse.kind = 'primary'
+    LEFT JOIN tier AS thorough
+    ON thorough.session = node.session AND thorough.node = node.id AND thorough.kind = 'rich'"""
 
 _BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_WITH_TEXTS}
     WHERE node.session = ? AND node.last BETWEEN ? AND ?
@@ -144,7 +143,7 @@ _OF_TIER = f"""SELECT {_NODE} FROM tier
 _UNINDEXED_TIERS = "SELECT text FROM tier WHERE text > ?"
 
 _RowTuple = tuple[int, int, int, Role, int, int, str]
-_NodeTuple = tuple[int, int, int, int, int, int, str, int | None, str | None]
+_NodeTuple = tuple[int, int, int, int, int, int, int | None]
 
 
 def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int) -> Iterator[Candidate]:
@@ -311,7 +310,7 @@ class _Summaries:
             if span.ends_before(node[0]):
                 return
             if span.low <= node[0] <= span.high and self._holds(node):
-                yield _summary(node)
+                yield self._summary(node)
 
     def _read(self, span: Span) -> Iterable[_NodeTuple]:
         session = self._scope.one
@@ -352,17 +351,22 @@ class _Summaries:
             if span.low <= node[0] <= span.high and node[2] in self._scope and self._holds(node)
         }
         for node in sorted(nodes, reverse=self._newest_first):
-            yield _summary(node)
+            yield self._summary(node)
 
     def _holds(self, node: _NodeTuple) -> bool:
         return self._scope.nodes is None or node[1] in self._scope.nodes
 
+    def _summary(self, node: _NodeTuple) -> Candidate:
+        anchor, number, session, last, at, terse, thorough = node
+        texts = [text for text in (thorough, terse) if text is not None]
+        return Candidate(
+            Position(anchor, number, session), texts[0], None, None, at, Seq(last), self._bodies(texts)
+        )
 
-def _summary(node: _NodeTuple) -> Candidate:
-    """The thorough text is looked at before the terse one."""
-    anchor, number, session, last, at, text, terse, rich, thorough = node
-    found = (text, (terse,)) if rich is None or thorough is None else (rich, (thorough, terse))
-    return Candidate(Position(anchor, number, session), found[0], None, None, at, Seq(last), found[1])
+    def _bodies(self, texts: Iterable[int]) -> Iterator[str]:
+        """The thorough text is looked at before the terse one, and none before it is its turn."""
+        for text in texts:
+            yield self._db.execute(_BODY, (text,)).get
 
 
 def _first(candidates: Iterable[Candidate], most: int) -> Iterator[Candidate]:
