@@ -1,8 +1,8 @@
 """A session as people read it: its conversation a page at a time, from any row on, either way.
 
 A page costs what it shows: what a part has beyond PART_CHARACTERS is left to lcm_expand, and images are
-named, not given. Where branches leave a row they are named by their first and last row, the first
-PARTS_SHOWN; lcm-mcp tree names them all. It writes nothing.
+named, not given. Branches that leave a row are named by their first and last row, at most PARTS_SHOWN of
+them; lcm-mcp tree names them all. It writes nothing.
 """
 
 from __future__ import annotations
