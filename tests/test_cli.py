@@ -110,6 +110,24 @@ def test_what_is_searched_elsewhere_is_told_as_a_shell_takes_it(
     assert "(sessions: 1; 1 elsewhere, searched with --session '*')" in said
 
 
+def test_hits_of_a_folder_come_with_how_many_sessions_elsewhere_were_left_out(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    async def append() -> None:
+        async with memory(cli.db) as service:
+            for key, project in (("here", tmp_path), ("there", tmp_path / "a"), ("beyond", tmp_path / "b")):
+                await service.append(key, [{"role": "user", "content": "hello"}], project=str(project))
+
+    anyio.run(append)
+    told = f"Searched: project {tmp_path} (sessions: 1; 2 elsewhere, searched with --session '*')."
+    for mode in ("literal", "words", "regex"):
+        assert cli.done("grep", "hello", "--mode", mode).splitlines()[-1] == told
+    for named in ("*", "here"):
+        assert "Searched" not in cli.done("grep", "hello", "--session", named)
+
+
 def test_doctor_shows_a_switch_as_the_settings_file_has_it(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LCM_FOLD_IMPORTS", "0")
     lines = [line.split() for line in cli.on_empty().done("doctor").splitlines()]

@@ -98,6 +98,9 @@ def show_hits(out: Console, page: HitPage, pattern: str | None = None) -> None:
         more = f"{len(page.hits)} shown of at least {page.at_least:,}."
         out.print(styled((more, "dim"))) if page.hits else None
     _show_rest(out, len(page.hits), page.total, "hit", page.next_cursor)
+    if page.hits and " elsewhere, " in page.scope:
+        left_out = f"Searched: {one_line(as_commands(page.scope))}."
+        out.print(styled((left_out, "dim")), soft_wrap=True)
 
 
 def _show_hit(out: Console, hit: Hit, pattern: str | None) -> None:
