@@ -21,6 +21,7 @@ from harbour import memory, talk
 from reference import DOCS, pages
 
 import lcm_mcp
+from lcm_mcp.ids import format_address, parse_address
 from lcm_mcp.settings import load_settings
 from lcm_mcp.transcript.importers import FORMATS
 
@@ -46,6 +47,18 @@ def test_the_figures_of_how_it_works_are_what_its_commands_print() -> None:
     page = figures.PAGE.read_text(encoding="utf-8")
     assert len(figures.SHOWN.findall(page)) >= 4
     assert figures.refreshed(page) == page, "run `make readme`"
+
+
+def test_each_word_of_the_glossary_is_used_and_its_addresses_are_addresses() -> None:
+    page = (DOCS / "glossary.md").read_text(encoding="utf-8")
+    words: list[str] = re.findall(r"^\| ([\w ]+) \| .{10,120} \|$", page, re.MULTILINE)
+    words = [word for word in words if word != "word"]
+    assert len(words) == page.count("\n| ") - page.count("\n| word |")
+    used = "".join((DOCS / f"{name}.md").read_text(encoding="utf-8") for name in ("tools", "context"))
+    assert [word for word in words if not re.search(rf"\b{word}(s|ed)?\b", used, re.IGNORECASE)] == []
+    addresses = [shown for shown in re.findall(r"`([#efs]\d[^`]*)`", page) if shown != "s7"]
+    assert len(addresses) >= 5
+    assert [format_address(parse_address(shown)) for shown in addresses] == addresses
 
 
 def _sentences() -> Iterator[str]:
