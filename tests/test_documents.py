@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -130,6 +131,22 @@ def test_a_large_export_is_read_in_bounded_memory(tmp_path: Path) -> None:
     assert size > 35_000_000
     assert sessions == 200
     assert peak_kb * 1024 < size + 150_000_000  # the mapped file counts, though it can be given back
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/io"), reason="needs what Linux counts of bytes read")
+def test_to_tell_what_a_document_is_it_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "session.json"
+    said = [{"id": str(n), "type": "user", "content": "the tide at pier 7 " * 50} for n in range(9_000)]
+    about = {"sessionId": "s", "projectHash": "p", "startTime": "2026-01-01T00:00:00Z", "lastUpdated": ""}
+    path.write_text(json.dumps(about | {"messages": said}, indent=1))
+    before = _bytes_read()
+    assert detect(path) == "gemini"
+    assert _bytes_read() - before < 1.2 * path.stat().st_size
+
+
+def _bytes_read() -> int:
+    """How many bytes this process has read so far; what it maps does not count."""
+    return int(Path("/proc/self/io").read_text(encoding="ascii").split()[1])
 
 
 def test_a_document_that_is_cut_short_while_it_is_read_is_read_as_it_was(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from lcm_mcp.transcript.importers import (
     claude_code,
     codex,
     cursor,
+    documents,
     gemini,
     messages,
     neutral,
@@ -30,7 +31,7 @@ from lcm_mcp.transcript.importers import (
 )
 from lcm_mcp.transcript.importers.compressed import is_compressed, open_transcript
 from lcm_mcp.transcript.importers.databases import SIGNATURE, tables_of
-from lcm_mcp.transcript.importers.documents import ELEMENTS, ZIP, is_complete, sample
+from lcm_mcp.transcript.importers.documents import ELEMENTS, ZIP
 from lcm_mcp.transcript.importers.jsonl import Object, Readable, read_objects
 from lcm_mcp.transcript.importers.report import (
     Entry,
@@ -192,16 +193,16 @@ def _of_lines(objects: list[Block]) -> str | None:
 
 
 def _of_document(path: Path) -> str | None:
-    """The format of a file that is one JSON document, or an archive of such, by a sample of it."""
-    outline = sample(path)
-    if outline is None:
-        return None
-    document = outline[ELEMENTS] if list(outline) == [ELEMENTS] else outline
-    for known in FORMATS.values():
-        if known.is_document is not None and known.is_document(document) and is_complete(path):
-            return known.name
-        if known.is_export is not None and known.is_export(outline):
-            return known.name
+    """The format of a file that is one JSON document, or an archive of such, by a sample of the first."""
+    for document in documents.documents(path):
+        sample = document.sample()
+        content = sample[ELEMENTS] if list(sample) == [ELEMENTS] else sample
+        for known in FORMATS.values():
+            if known.is_document is not None and known.is_document(content) and document.is_complete():
+                return known.name
+            if known.is_export is not None and known.is_export(sample):
+                return known.name
+        break
     return None
 
 

@@ -93,6 +93,24 @@ class Document:
             return BadLine(number, span.begin, f"it is larger than {MAX_LINE_BYTES // (1024 * 1024)} MB")
         return parse_piece(self.data[span.begin : span.end], number, span.begin)
 
+    def sample(self) -> Block:
+        """What tells its format: its outer members, with lists cut to their first element."""
+        found: Block = {}
+        for name, span in self.members().items():
+            if self.data[span.begin : span.begin + 1] == b"[":
+                first = next(iter(self.elements(span)), None)
+                found[name] = [first.value] if isinstance(first, Object) else []
+            else:
+                small = span.end - span.begin <= _SAMPLED_BYTES
+                found[name] = self.value(span) if small else {}
+        return found
+
+    def is_complete(self) -> bool:
+        """Whether it does not break off."""
+        with suppress(Broken):
+            return bool(_end_of_value(self.data, self.begin))
+        return False
+
     def whole(self) -> Object | BadLine:
         """All of it as one object."""
         try:
@@ -133,31 +151,6 @@ def members_of(archive: zipfile.ZipFile) -> Sequence[str]:
     if sum(each.file_size for each in found) > MAX_UNPACKED_BYTES:
         raise OSError(f"unpacked it would be larger than {MAX_UNPACKED_BYTES // 1024**3} GB")
     return sorted(each.filename for each in found)
-
-
-def sample(path: Path) -> Block | None:
-    """What tells a document's format: its outer members, with lists cut to their first element; None for a
-    file that is no document, or an archive without conversations. Raises OSError."""
-    for document in documents(path):
-        found: Block = {}
-        for name, span in document.members().items():
-            if document.data[span.begin : span.begin + 1] == b"[":
-                first = next(iter(document.elements(span)), None)
-                found[name] = [first.value] if isinstance(first, Object) else []
-            else:
-                small = span.end - span.begin <= _SAMPLED_BYTES
-                found[name] = document.value(span) if small else {}
-        return found
-    return None
-
-
-def is_complete(path: Path) -> bool:
-    """Whether the first document of a file does not break off. Raises OSError."""
-    for document in documents(path):
-        with suppress(Broken):
-            _end_of_value(document.data, document.begin)
-            return True
-    return False
 
 
 def _mapped(file: IO[bytes]) -> Iterator[Document]:
