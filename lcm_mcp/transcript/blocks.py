@@ -58,7 +58,7 @@ def parse_content(content: Json) -> tuple[Part, ...]:
         case str():
             return (Text(content),)
         case list():
-            return tuple(parse_part(block) for block in content)
+            return tuple(map(parse_part, content))
         case _:
             return (Opaque(content),)
 
@@ -79,7 +79,7 @@ def parse_result_content(content: Json) -> tuple[ResultPart, ...]:
     """Read what a tool answered. Parts that a result cannot hold (calls, reasoning) stay Opaque."""
     if not isinstance(content, list):
         content = [] if content is None else [content]
-    return tuple(_result_part(block) for block in content)
+    return tuple(map(_result_part, content))
 
 
 def parse_tool_call(call: Json) -> ToolCall | Opaque:

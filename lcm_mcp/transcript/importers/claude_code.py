@@ -13,7 +13,7 @@ without a message are not stored.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -186,16 +186,16 @@ class _Reading:
             active=value.get("isCompactSummary") is not True,
         )
 
-    def _queued(self, key: str, draft: Draft, line: int) -> Iterator[Entry]:
+    def _queued(self, key: str, draft: Draft, line: int) -> Sequence[Entry]:
         """Before the model goes on, the prompts that it was given and that no message has told."""
         if draft.role == "user":
             if self.queue.waiting or self.queue.given:
                 self.queue.tell(plain_text(draft.parts))
-            return
-        if draft.message_id is None or draft.message_id != self.last_message:
-            for given in self.queue.untold():
-                yield Entry(key, given.draft(), line, given.line, queued=True)
-        self.last_message = draft.message_id
+            return ()
+        last, self.last_message = self.last_message, draft.message_id
+        if last is not None and last == draft.message_id:
+            return ()
+        return [Entry(key, given.draft(), line, given.line, queued=True) for given in self.queue.untold()]
 
     def _subagents_beside(self, value: Block, draft: Draft) -> Iterator[SessionFound]:
         """The subagent whose outcome a row tells, where it has a file of its own, and the row of its call."""

@@ -55,8 +55,8 @@ def follow_lines(reading: LineReading, file: Readable, place: Place) -> Iterator
                 if found.repaired:
                     yield Trouble(found.line, "bytes that are no UTF-8 were replaced", "repaired")
                 yield from reading.events(found)
-            case LineEnd(place):
-                yield Mark(place, memory)
+            case LineEnd():
+                yield Mark(found.place, memory)
             case BadLine():
                 yield Trouble(found.line, found.problem, "unfinished" if found.unfinished else "bad")
 
