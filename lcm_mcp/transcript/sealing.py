@@ -59,7 +59,9 @@ def seal(draft: Draft, *, deflated: bool = True) -> Sealed:
     parts, size, images = draft.parts, weigh(draft.parts), tuple(_images(draft.parts))
     blocks: list[Json] = [part_to_json(part) for part in (map(_without_bytes, parts) if images else parts)]
     encoded = encode(blocks)  # late: while a very long entry is weighed, it is not held once more
-    text = derive_text(parts)  # later: by now its strings know how they are written in UTF-8
+    text = _derived(parts)
+    if encoded.isascii() or "\x00" in text:  # beyond ASCII no lone surrogate was written
+        text = readable(text)
     payload = None
     if not _is_complete(parts, text):
         payload = pack(blocks, encoded, text)
@@ -115,7 +117,11 @@ def unseal(text: str, payload: bytes | None) -> tuple[Part, ...]:
 
 def derive_text(parts: Iterable[Part]) -> str:
     """What search, summarizers and readers see of a row. Always valid Unicode without NUL."""
-    return readable("\n".join([piece for part in parts if (piece := _derive(part)) is not None]))
+    return readable(_derived(parts))
+
+
+def _derived(parts: Iterable[Part]) -> str:
+    return "\n".join([piece for part in parts if (piece := _derive(part)) is not None])
 
 
 @frozen
