@@ -130,6 +130,7 @@ class Service:
     async def index(self, on_left: Callable[[int], None] | None = None) -> None:
         """Feed the search index all there is; on_left is told how many texts are left."""
         await indexing.feed_all(self.work, on_left)
+        await indexing.tidy(self.work, anyio.Event())
 
     def reporting(self, report: Report) -> Service:
         """The same service for one call that wants to be told how far it is."""

@@ -1,9 +1,9 @@
-"""Feeding the search indexes, and bringing earlier rows up to date (their file handles, and how their
-payloads are packed), slice by slice, beside the requests or at the end of a command.
+"""Work beside the requests or at the end of a command: feeding the search indexes, putting their pieces
+together, and bringing earlier rows up to date (their file handles, and how their payloads are packed).
 
-A slice is a short transaction of its own, so whoever wants to write waits for one slice at most. Searches
-do not depend on it: what is not indexed yet is read. It is not synced: it goes to the disk with the next rows
-that are acknowledged, and what a power cut takes of it is indexed again.
+All goes slice by slice, each a short transaction of its own, so whoever wants to write waits for one slice at
+most. Searches do not depend on it: what is not indexed yet is read. Of the indexes nothing is synced: it goes
+to the disk with the next rows that are acknowledged, and what a power cut takes of it is indexed again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 import anyio
 
 from lcm_mcp.errors import SettingsError, StoreClosed, StoreError
-from lcm_mcp.search import index, vectors, words
+from lcm_mcp.search import index, segments, vectors, words
 from lcm_mcp.search.meaning import Meaning, is_installed
 from lcm_mcp.service.workplace import Workplace
 from lcm_mcp.settings import Settings
@@ -22,6 +22,8 @@ from lcm_mcp.transcript import files, repacking
 
 PAUSE_S = 0.2
 """After a commit, so that what comes in together is indexed together: many slices cost more than one."""
+QUIET_S = 5.0
+"""Without a commit, after which nobody seems to be about to write."""
 LOOK_S = 30.0
 """Texts of another process that died before it indexed them are found by looking now and then."""
 
@@ -37,30 +39,45 @@ def meaning_of(settings: Settings) -> Meaning | None:
     return Meaning()
 
 
-async def feed_all(work: Workplace, on_left: Callable[[int], None] | None = None) -> None:
-    """Index all there is; on_left is told how many texts are left, counting what both indexes lack twice.
-    Large results of earlier builds become files first."""
+async def feed_all(work: Workplace, on_left: Callable[[int], None] | None = None) -> bool:
+    """Index all there is; whether there was anything. on_left is told how many texts are left, counting what
+    both indexes lack twice. Large results of earlier builds become files first."""
+    fed = False
     store, meaning = work.store, work.meaning
     while await store.read(files.behind):
         await store.write(files.catch_up, work.settings.large_file_chars)
     for one in (index, words):
         while await store.read(one.behind):
             await store.write_derived(one.feed)
+            fed = True
             if on_left is not None:
                 on_left(await store.read(index.unindexed) + await store.read(words.unindexed))
     while meaning is not None and await store.read(vectors.behind, meaning):
         await store.write_derived(vectors.feed, meaning)
     while await store.read(repacking.behind):
         await store.write(repacking.catch_up)
+    return fed
+
+
+async def tidy(work: Workplace, until: anyio.Event) -> None:
+    """Put the pieces of the indexes together, for faster searches and a smaller file, until that happens."""
+    for one in segments.INDEXES:
+        while not until.is_set() and await work.store.write_derived(segments.put_together, one):
+            pass
 
 
 async def keep_fed(work: Workplace) -> None:
     """Index what is committed as long as this runs. A store that cannot be written is tried again later."""
-    told = False
+    told, tidied = False, False
     while True:
         committed = work.store.committed
         try:
-            await feed_all(work)
+            tidied = not await feed_all(work) and tidied
+            with anyio.move_on_after(QUIET_S):
+                await committed.wait()
+            if not tidied:
+                await tidy(work, committed)
+                tidied = not committed.is_set()
         except StoreClosed:
             return
         except StoreError as error:
