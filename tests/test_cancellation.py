@@ -176,7 +176,7 @@ async def test_a_long_statement_is_stopped_by_cancelling(store_path: Path) -> No
         ended.append(count(db, 10**12))
 
     async with opened(store_path) as store:
-        for call in (store.write, store.read):
+        for call in (store.write, store.read, store.read_soon):
             started.clear()
             async with anyio.create_task_group() as group:
                 group.start_soon(call, endless)

@@ -205,7 +205,9 @@ async def test_a_server_reads_on_what_no_read_had_time_for(tmp_path: Path, store
         assert "read beside the requests now" in (await look(service) or "")
         while len(await texts(service)) < 4002:  # nobody looks again
             await anyio.sleep(0.02)
-        assert await look(service) is None
+        with anyio.fail_after(10):
+            while await look(service) is not None:
+                await anyio.sleep(0.02)
 
 
 async def test_a_busy_store_is_not_waited_for(tmp_path: Path, store_path: Path) -> None:

@@ -122,7 +122,7 @@ async def read_fresh(
             return None  # who looks again says so
         return None if any(found) else (job(db, work, *args, **kwargs),)
 
-    if (found := await work.store.read(look_and_read)) is not None:
+    if (found := await work.store.read_soon(look_and_read)) is not None:
         return found[0], None
     behind = await catch_up(work, session, project)
     return await work.store.read(job, work, *args, **kwargs), behind

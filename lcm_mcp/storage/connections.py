@@ -19,6 +19,7 @@ from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import anyio
 import anyio.from_thread
+import anyio.lowlevel
 import anyio.to_thread
 import apsw
 
@@ -40,6 +41,9 @@ READERS: Final = 4
 BUSY_POLL_S: Final = 0.01
 CANCEL_CHECK_STEPS: Final = 20_000
 """SQLite steps between two looks at whether the caller was cancelled; about a millisecond of work."""
+AT_ONCE_S: Final = 0.002
+AT_ONCE_STEPS: Final = 50
+"""SQLite steps between two looks at the clock; few, as a step of a full-text index may read many pages."""
 
 
 @dataclass(slots=True)
@@ -131,6 +135,15 @@ class Store:
             lambda: self._read_now(lambda db: job(db, *args, **kwargs)), limiter=self._read_limit
         )
 
+    async def read_soon(
+        self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """The same of what mostly takes no longer than the way to a thread and back does: it is done here and
+        now, while nobody else is served, and begun anew in a thread once it has taken AT_ONCE_S."""
+        await anyio.lowlevel.checkpoint()
+        done = self._read_at_once(lambda db: job(db, *args, **kwargs))
+        return await self.read(job, *args, **kwargs) if done is None else done[0]
+
     async def back_up(self, to: Path) -> int:
         """See backups.back_up; nobody's writes are kept waiting. Raises StoreError."""
         return await self.read(backups.back_up, to)
@@ -177,7 +190,7 @@ class Store:
             if not synced:
                 self._writer.pragma("synchronous", "normal")
             try:
-                result = _in_transaction(self._writer, "BEGIN IMMEDIATE", job)
+                result = _in_transaction(self._writer, "BEGIN IMMEDIATE", _cancellable(job))
             finally:
                 if not synced:
                     self._writer.pragma("synchronous", "full")
@@ -192,16 +205,37 @@ class Store:
         with translated(self.path):
             reader = self._take_reader()
             try:
-                return _in_transaction(reader, "BEGIN", job)
+                return _in_transaction(reader, "BEGIN", _cancellable(job))
             finally:
                 self._give_back(reader)
 
-    def _take_reader(self) -> apsw.Connection:
+    def _read_at_once(self, job: Callable[[apsw.Connection], T]) -> tuple[T] | None:
+        """None where it would take too long, or failed: who does it again in a thread says why."""
+        reader = self._idle_reader()
+        if reader is None:
+            return None
+        until = time.monotonic() + AT_ONCE_S
+        reader.set_busy_timeout(0)
+        try:
+            done = _in_transaction(
+                reader, "BEGIN", _watched(job, lambda: time.monotonic() > until, AT_ONCE_STEPS)
+            )
+        except apsw.Error:
+            return None
+        finally:
+            reader.set_busy_handler(_BusyWait())
+            self._give_back(reader)
+        return (done,)
+
+    def _idle_reader(self) -> apsw.Connection | None:
         with self._readers.lock:
             if self._closed:
                 raise StoreClosed
-            if self._readers.idle:
-                return self._readers.idle.pop()
+            return self._readers.idle.pop() if self._readers.idle else None
+
+    def _take_reader(self) -> apsw.Connection:
+        if (idle := self._idle_reader()) is not None:
+            return idle
         reader = files.open_reader(self.path)
         reader.set_busy_handler(_BusyWait())
         return reader
@@ -235,8 +269,7 @@ def _in_transaction(db: apsw.Connection, begin: str, job: Callable[[apsw.Connect
     """
     db.execute(begin)
     try:
-        with _cancellable(db):
-            result = job(db)
+        result = job(db)
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:
@@ -245,20 +278,33 @@ def _in_transaction(db: apsw.Connection, begin: str, job: Callable[[apsw.Connect
     return result
 
 
-@contextmanager
-def _cancellable(db: apsw.Connection) -> Generator[None]:
-    """Let the caller's cancellation stop the statements inside, but never the COMMIT after them.
+def _watched(
+    job: Callable[[apsw.Connection], T], handler: Callable[[], bool], steps: int
+) -> Callable[[apsw.Connection], T]:
+    """A job whose statements the handler may stop, but never the BEGIN before or the COMMIT after them: these
+    would leave the transaction open."""
 
-    A progress handler that raises during COMMIT would leave the transaction open, so it is gone by then.
-    """
-    db.set_progress_handler(_progress, CANCEL_CHECK_STEPS)
-    try:
-        yield
-    except apsw.Error:
-        _raise_if_cancelled()  # SQLite reports our own cancellation as an interrupt or as busy
-        raise
-    finally:
-        db.set_progress_handler(None)
+    def watched(db: apsw.Connection) -> T:
+        db.set_progress_handler(handler, steps)
+        try:
+            return job(db)
+        finally:
+            db.set_progress_handler(None)
+
+    return watched
+
+
+def _cancellable(job: Callable[[apsw.Connection], T]) -> Callable[[apsw.Connection], T]:
+    """A job whose statements end when the caller is cancelled."""
+
+    def cancellable(db: apsw.Connection) -> T:
+        try:
+            return _watched(job, _progress, CANCEL_CHECK_STEPS)(db)
+        except apsw.Error:
+            _raise_if_cancelled()  # SQLite reports our own cancellation as an interrupt or as busy
+            raise
+
+    return cancellable
 
 
 def _progress() -> bool:

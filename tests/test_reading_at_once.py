@@ -1,0 +1,107 @@
+"""Reads that mostly take a moment are done at once, and never keep others waiting for more than a moment."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import anyio
+import apsw
+import pytest
+from stores import BACKENDS, bodies, opened, put
+from test_cancellation import count
+
+from lcm_mcp.errors import StoreClosed, StoreUnavailable, UnknownSession
+from lcm_mcp.storage.connections import Store
+
+LONG = 3_000_000
+"""Steps that take some hundred times as long as a read may take at once."""
+
+
+@pytest.fixture(params=BACKENDS)
+def anyio_backend(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+class Watched:
+    """A read of so many steps that notes on which threads it was begun."""
+
+    def __init__(self, steps: int) -> None:
+        self._steps = steps
+        self.begun: list[int] = []
+
+    def __call__(self, db: apsw.Connection) -> int:
+        self.begun.append(threading.get_ident())
+        return count(db, self._steps)
+
+
+async def warm(store: Store) -> None:
+    """The first read opens a connection, in a thread."""
+    assert await store.read_soon(bodies) == await store.read(bodies)
+
+
+async def test_a_short_read_is_done_on_the_caller_s_thread(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        short = Watched(10)
+        assert await store.read_soon(short) == 10
+        assert short.begun == [threading.get_ident()]
+
+
+async def test_a_long_read_is_begun_anew_in_a_thread_while_others_go_on(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        long, beside = Watched(LONG), Watched(10)
+        turns = 0
+        async with anyio.create_task_group() as tasks:
+
+            async def read_long() -> None:
+                assert await store.read_soon(long) == LONG
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(read_long)
+            while True:
+                await store.read_soon(beside)
+                turns += 1
+        assert [each == threading.get_ident() for each in long.begun] == [True, False]
+        assert turns > 3
+
+
+async def test_what_a_read_refuses_is_raised_and_the_next_read_is_as_if_nothing_was(store_path: Path) -> None:
+    def refuse(db: apsw.Connection) -> None:
+        count(db, 10)
+        raise UnknownSession("s7")
+
+    async with opened(store_path) as store:
+        await warm(store)
+        with pytest.raises(UnknownSession):
+            await store.read_soon(refuse)
+        await store.write(put, "new")
+        assert await store.read_soon(bodies) == ["new"]
+        await store.write(put, "newer")
+        assert await store.read_soon(bodies) == ["new", "newer"]
+
+
+async def test_a_fault_of_sqlite_is_told_as_one_of_the_store(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        with pytest.raises(StoreUnavailable, match="no such table: missing"):
+            await store.read_soon(lambda db: db.execute("SELECT 1 FROM missing").get)
+
+
+async def test_nothing_is_read_of_a_closed_store(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        await store.close()
+        with pytest.raises(StoreClosed):
+            await store.read_soon(bodies)
+
+
+async def test_a_call_that_is_cancelled_already_reads_nothing(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        never = Watched(10)
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await store.read_soon(never)
+        assert never.begun == []
