@@ -11,7 +11,8 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import apsw
 
@@ -29,6 +30,8 @@ RARE_SHARE = 64
 """A trigram is rare that fewer than one of so many texts have."""
 FEW_TEXTS = 32
 """Where trigrams have no more texts than this in common, all of these are named at once."""
+MOST_REMEMBERED = 10_000
+"""Trigrams known to be common, by a connection."""
 LOOKS = 2
 """Trigrams that are looked at before anything is read."""
 _FREQUENT = frozenset(" etaoinsrhldcu")
@@ -188,6 +191,7 @@ class Sought:
         self._pieces = [piece for piece in required if piece and _is_folded_alike(unicode, piece)]
         self._grams = _likely_rare([gram for piece in self._pieces for gram in _grams_of(piece)])
         self._looks: dict[str, _Look] = {}
+        self._common = _REMEMBERED.setdefault(db, {})
 
     @cached_property
     def few(self) -> Clue | None:
@@ -248,17 +252,35 @@ class Sought:
     def _look(self, gram: str) -> _Look:
         """The first texts that have a trigram tell by how far they stand apart how many have it."""
         if gram not in self._looks:
-            first = _first_of(self._db, _quoted(gram))
-            more = max(1, self.upto / first[-1]) if len(first) > FEW_TEXTS else 1
-            self._looks[gram] = _Look(first, len(first) * more)
+            share = self._common.get(gram)
+            self._looks[gram] = self._looked(gram) if share is None else _Look((), _many(share * self.upto))
         return self._looks[gram]
+
+    def _looked(self, gram: str) -> _Look:
+        first = _first_of(self._db, _quoted(gram))
+        if len(first) <= FEW_TEXTS:
+            return _Look(first, len(first))
+        texts = _many(len(first) * max(1, self.upto / first[-1]))
+        if len(self._common) < MOST_REMEMBERED:
+            self._common[gram] = texts / max(1, self.upto)
+        return _Look((), texts)
 
 
 class _Look(NamedTuple):
-    """The first index numbers of texts with a trigram, and how many there are in all, or seem to be."""
+    """How many texts have a trigram, or seem to, and their index numbers where they are few."""
 
     first: Sequence[int]
     texts: float
+
+
+_REMEMBERED: Final = WeakKeyDictionary[apsw.Connection, dict[str, float]]()
+"""By connection, which share of the texts has a trigram, of those that were found to be common. That changes
+slowly, and only says which are asked for first."""
+
+
+def _many(texts: float) -> float:
+    """So many, but more than are few."""
+    return max(FEW_TEXTS + 1.0, texts)
 
 
 def clue(db: apsw.Connection, required: Sequence[str]) -> Clue | None:
