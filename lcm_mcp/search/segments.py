@@ -1,8 +1,8 @@
 """The pieces that a full-text index consists of: a search asks all of them, so few are faster, and smaller.
 
-Feeding adds a piece at a time and puts together only what it must. When nobody waits, pieces are put together
-until each is about twice as large as the next smaller one. Functions take a connection and never begin or
-commit.
+Feeding adds a piece at a time and puts together only what it must. When nobody waits and there are many, they
+are put together until each is about twice as large as the next smaller one. Functions take a connection and
+never begin or commit.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import apsw
 Index = Literal["gram", "word"]
 INDEXES: Final[tuple[Index, ...]] = ("gram", "word")
 
+MANY: Final = 8
+"""More pieces than this are worth the work."""
 _PAGES: Final = 64
 """Written at a time; the write lock is held for some 10 ms."""
 _ALIKE: Final = 2

@@ -60,10 +60,11 @@ async def feed_all(work: Workplace, on_left: Callable[[int], None] | None = None
 
 
 async def tidy(work: Workplace, until: anyio.Event) -> None:
-    """Put the pieces of the indexes together, for faster searches and a smaller file, until that happens."""
+    """Put the pieces of the indexes together where they are many, until that happens."""
     for one in segments.INDEXES:
-        while not until.is_set() and await work.store.write_derived(segments.put_together, one):
-            pass
+        more = await work.store.read(segments.count, one) > segments.MANY
+        while more and not until.is_set():
+            more = await work.store.write_derived(segments.put_together, one)
 
 
 async def keep_fed(work: Workplace) -> None:

@@ -228,12 +228,9 @@ class Filter:
     @property
     def conditions(self) -> list[str]:
         """Only what is asked for, so that SQLite can go by the project; of :project and :query."""
-        project = "project = :project"
-        query = "instr(lower(key || ' ' || coalesce(title, '')), lower(:query)) > 0"
-        return [
-            *([project] if self.project is not None else []),
-            *([query] if self.query is not None else []),
-        ]
+        named = "instr(lower(key || ' ' || coalesce(title, '')), lower(:query)) > 0"
+        each = (("project = :project", self.project), (named, self.query))
+        return [condition for condition, asked in each if asked is not None]
 
     @property
     def given(self) -> dict[str, str | None]:
