@@ -11,6 +11,7 @@ import heapq
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from operator import itemgetter
 from typing import Literal, NamedTuple
 
 import apsw
@@ -169,14 +170,10 @@ def _candidates(
         parts.append(streams.rows(db, scope, sought, span, rows))
     if wanted.summaries and wanted.role is None:
         parts.append(streams.summaries(db, scope, sought, span, nodes))
-    for candidate in heapq.merge(*parts, key=_position, reverse=newest):
+    for candidate in heapq.merge(*parts, key=itemgetter(0), reverse=newest):  # by position
         # The span takes in the text that the last page ended at, and a row shares it with its summaries.
         if after is None or _beyond(candidate.position, after, newest):
             yield candidate
-
-
-def _position(candidate: Candidate) -> Position:
-    return candidate.position
 
 
 def _beyond(position: Position, after: Position, newest_first: bool) -> bool:

@@ -167,7 +167,11 @@ def _read_lines(wire: int, lines: MemoryObjectSendStream[bytes], loop: anyio.low
     with contextlib.suppress(anyio.BrokenResourceError, anyio.RunFinishedError, CancelledError):
         with open(wire, "rb") as stdin:
             for line in stdin:
-                if line.strip():
+                if not line.strip():
+                    continue
+                try:  # mostly the server waits for it
+                    anyio.from_thread.run_sync(lines.send_nowait, line, token=loop)
+                except anyio.WouldBlock:
                     anyio.from_thread.run(lines.send, line, token=loop)
         anyio.from_thread.run_sync(lines.close, token=loop)
     lines.close()  # where that came too late, nobody receives any more
