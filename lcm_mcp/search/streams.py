@@ -174,8 +174,8 @@ def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: i
         yield from stream.read_texts(unknown)
 
 
-class _Rows:
-    """The rows of a scope, got in four ways; count is how many there are."""
+class _Stream:
+    """What is got of a scope; count is how many there are."""
 
     def __init__(
         self, db: apsw.Connection, scope: Scope, sought: Sought, newest_first: bool, count: int
@@ -185,6 +185,10 @@ class _Rows:
         self._sought = sought
         self._newest_first = newest_first
         self.count = count
+
+
+class _Rows(_Stream):
+    """Its rows, got in four ways."""
 
     def sieve(self) -> str | None:
         """The piece by which SQLite should sift a small part of a store, where the index names many."""
@@ -292,17 +296,8 @@ def summaries(
     yield from stream.look_up(span.beyond(anchor))
 
 
-class _Summaries:
-    """The summaries of a scope, got in three ways; count is how many there are."""
-
-    def __init__(
-        self, db: apsw.Connection, scope: Scope, sought: Sought, newest_first: bool, count: int
-    ) -> None:
-        self._db = db
-        self._scope = scope
-        self._sought = sought
-        self._newest_first = newest_first
-        self.count = count
+class _Summaries(_Stream):
+    """Its summaries, got in three ways."""
 
     def read(self, span: Span) -> Iterator[Candidate]:
         """All of them, one after the other."""
