@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -80,6 +81,14 @@ def test_a_line_that_is_no_message_is_answered_and_the_rest_goes_on(store_path: 
     assert codes == [-32700, -32600, -32600]
     assert messages[-1]["id"] == 1
     assert ended.stderr == b""
+
+
+def test_a_request_of_an_id_that_none_may_have_is_answered(store_path: Path) -> None:
+    bad = "".join(f'{{"jsonrpc":"2.0","id":{each},"method":"ping"}}\n' for each in ("1.5", "null", "[]"))
+    notification = line("notifications/of_ours", {"id": 7})
+    messages, _ = piped(store_path, OPENING + bad + notification + tool(1, "lcm_sessions"))
+    assert [message["error"]["code"] for message in messages if message["id"] is None] == [-32600] * 3
+    assert sorted(message["id"] for message in messages if message["id"] is not None) == [0, 1]
 
 
 def test_half_of_a_surrogate_pair_does_not_lose_a_call(store_path: Path) -> None:
@@ -160,6 +169,97 @@ def test_a_client_that_reads_late_gets_every_reply_whole(store_path: Path) -> No
     assert sorted(reply["id"] for reply in replies) == [2, 3, 4, 5]
     (told,) = {json.dumps(reply["result"]) for reply in replies}
     assert len(told) > 150_000
+
+
+@contextmanager
+def on_a_terminal(db: Path) -> Generator[tuple[subprocess.Popen[bytes], int]]:
+    """A server with a terminal for its stdin and stdout, and the other end of it."""
+    import tty  # noqa: PLC0415 - Windows has none
+
+    ours, theirs = os.openpty()
+    tty.setraw(theirs)
+    with subprocess.Popen(command(db), stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as server:
+        os.close(theirs)
+        try:
+            os.write(ours, OPENING.encode())
+            read_line(ours)
+            yield server, ours
+        finally:
+            server.kill()
+
+
+def read_line(terminal: int) -> bytes:
+    read = b""
+    while not read.endswith(b"\n"):
+        read += os.read(terminal, 1)
+    return read
+
+
+@on_posix
+def test_a_terminal_that_is_hung_up_ends_it(store_path: Path) -> None:
+    with on_a_terminal(store_path) as (server, terminal):
+        os.close(terminal)
+        assert server.wait(timeout=20) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+
+
+@on_posix
+def test_a_signal_ends_it_though_a_terminal_takes_no_more(store_path: Path) -> None:
+    with on_a_terminal(store_path) as (server, terminal):
+        for number in range(1, 11):  # a terminal takes few at a time
+            os.write(terminal, tool(number, "lcm_append", session="s", entries=talk(2)).encode())
+            read_line(terminal)
+        os.write(terminal, tool(11, "lcm_expand", id="e1..e80", session="s").encode())
+        assert os.read(terminal, 1) == b"{"  # it is being written, and is longer than a terminal holds
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(timeout=20) in (0, 1)
+        os.close(terminal)
+
+
+@on_posix
+@pytest.mark.parametrize("asked", [0, 1])
+def test_a_client_that_dies_on_its_socket_with_replies_unread_is_no_fault(
+    store_path: Path, asked: int
+) -> None:
+    ours, theirs = socket.socketpair()
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command(store_path), stdin=theirs, stdout=theirs, stderr=pipe) as server:
+        theirs.close()
+        ours.sendall((OPENING + tool(1, "lcm_sessions") * asked).encode())
+        assert ours.recv(1) == b"{"
+        ours.close()
+        assert server.wait(timeout=20) == 0
+        assert server.stderr is not None
+        assert server.stderr.read() == b""
+
+
+@on_posix
+def test_pipes_that_do_not_wait_are_waited_for(store_path: Path) -> None:
+    (given, giving), (told, telling) = os.pipe(), os.pipe()
+    os.set_blocking(given, False)
+    os.set_blocking(telling, False)
+    with subprocess.Popen(command(store_path), stdin=given, stdout=telling) as server:
+        os.close(given)
+        os.close(telling)
+        with open(giving, "wb") as stdin, open(told, "rb") as stdout:
+            stdin.write((OPENING + tool(1, "lcm_append", session="s", entries=talk(500))).encode())
+            stdin.flush()
+            assert [json.loads(stdout.readline())["id"] for _ in range(2)] == [0, 1]
+            stdin.write(tool(2, "lcm_expand", id="e1..e2000", session="s", max_bytes=150_000).encode())
+            stdin.close()
+            time.sleep(1)
+            assert json.loads(stdout.readline())["id"] == 2
+        assert server.wait(timeout=20) == 0
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full, as Linux plays it")
+def test_replies_that_a_full_disk_does_not_take_are_told_of_in_a_line(store_path: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        ended = subprocess.run(
+            command(store_path), input=OPENING.encode(), stdout=full, stderr=subprocess.PIPE, timeout=60
+        )
+    assert ended.stderr == b"lcm-mcp cannot write its replies: No space left on device\n"
 
 
 def test_what_is_printed_beside_the_replies_goes_to_stderr(store_path: Path) -> None:

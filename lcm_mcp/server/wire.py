@@ -9,9 +9,11 @@ else writes to stdout or reads stdin meanwhile: these are the null device and st
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import select
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
@@ -23,7 +25,6 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -36,7 +37,7 @@ class Wire:
     def __init__(self, heard: Callable[[], None], gone: Callable[[], None]) -> None:
         unanswered = _Unanswered()
         self.replies: Final = Replies(_kept_apart(1, os.dup(2)), unanswered, gone)
-        lines = _lines_of(_kept_apart(0, os.open(os.devnull, os.O_RDONLY)))
+        lines = _Lines(_kept_apart(0, os.open(os.devnull, os.O_RDONLY)))
         self.messages: Final = Messages(lines, self.replies, unanswered, heard)
 
     def __enter__(self) -> Self:
@@ -63,7 +64,9 @@ class Replies(anyio.abc.ObjectSendStream[SessionMessage]):
             async with self._one:
                 if left := _write_at_once(self._wire, line):
                     await anyio.to_thread.run_sync(_write, self._wire, left)
-        except BrokenPipeError as error:
+        except OSError as error:  # a pipe that broke, a socket that was reset, a terminal that was hung up
+            if not (isinstance(error, ConnectionError) or error.errno == errno.EIO):
+                sys.stderr.write(f"lcm-mcp cannot write its replies: {error.strerror}\n")
             self._gone()
             raise anyio.BrokenResourceError from error
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
@@ -78,7 +81,7 @@ class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
 
     def __init__(
         self,
-        lines: MemoryObjectReceiveStream[bytes],
+        lines: _Lines,
         replies: Replies,
         unanswered: _Unanswered,
         heard: Callable[[], None],
@@ -98,7 +101,9 @@ class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
                 raise
             self._heard()
             try:
-                message = types.jsonrpc_message_adapter.validate_json(_readable(line), by_name=False)
+                message = types.jsonrpc_message_adapter.validate_json(text := _readable(line), by_name=False)
+                if isinstance(message, types.JSONRPCNotification) and '"id"' in text:
+                    _refuse_id(text)
             except ValueError as fault:
                 await self._replies.send(SessionMessage(_not_a_message(fault)))
                 continue
@@ -146,35 +151,56 @@ def _not_a_message(fault: Exception) -> types.JSONRPCError:
     return types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=f"not {what}"))
 
 
+def _refuse_id(text: str) -> None:
+    """Raises ValueError where what looks like a notification is a request of an id that none may have."""
+    if "id" in json.loads(text):
+        raise ValueError
+
+
 def _kept_apart(standard: int, instead: int) -> int:
     """The wire under a number that nobody else knows; the standard one leads elsewhere from now on, so that
-    no child reads the wire, and no stray print comes in between."""
+    no child reads the wire, and no stray print comes in between. It waits, whatever it did before: else its
+    end and its being empty would be alike."""
     wire = os.dup(standard)
+    if os.name == "posix":
+        os.set_blocking(wire, True)
     os.dup2(instead, standard)
     os.close(instead)
     return wire
 
 
-def _lines_of(wire: int) -> MemoryObjectReceiveStream[bytes]:
-    """Its lines, read by a thread of our own: the SDK's could not be left while it waits for one."""
-    lines, received = anyio.create_memory_object_stream[bytes]()
-    loop = anyio.lowlevel.current_token()
-    threading.Thread(target=_read_lines, args=(wire, lines, loop), name="stdin", daemon=True).start()
-    return received
+class _Lines:
+    """The lines of stdin, read by a thread of our own: the SDK's could not be left while it waits for one.
 
+    It hands them over one by one, in no task of its own: one that the end of the loop overtakes is complained
+    of on stderr.
+    """
 
-def _read_lines(wire: int, lines: MemoryObjectSendStream[bytes], loop: anyio.lowlevel.EventLoopToken) -> None:
-    with contextlib.suppress(anyio.BrokenResourceError, anyio.RunFinishedError, CancelledError):
-        with open(wire, "rb") as stdin:
-            for line in stdin:
-                if not line.strip():
-                    continue
-                try:  # mostly the server waits for it
-                    anyio.from_thread.run_sync(lines.send_nowait, line, token=loop)
-                except anyio.WouldBlock:
-                    anyio.from_thread.run(lines.send, line, token=loop)
-        anyio.from_thread.run_sync(lines.close, token=loop)
-    lines.close()  # where that came too late, nobody receives any more
+    def __init__(self, wire: int) -> None:
+        self._given, self._received = anyio.create_memory_object_stream[bytes](1)
+        self._room = threading.Semaphore()
+        loop = anyio.lowlevel.current_token()
+        threading.Thread(target=self._read, args=(wire, loop), name="stdin", daemon=True).start()
+
+    async def receive(self) -> bytes:
+        """Raises anyio.EndOfStream."""
+        line = await self._received.receive()
+        self._room.release()
+        return line
+
+    def close(self) -> None:
+        self._received.close()
+
+    def _read(self, wire: int, loop: anyio.lowlevel.EventLoopToken) -> None:
+        with contextlib.suppress(anyio.BrokenResourceError, RuntimeError, CancelledError):  # nobody listens
+            # A socket that is reset or a terminal that is hung up ends what the client says as well.
+            with contextlib.suppress(OSError), open(wire, "rb") as stdin:
+                for line in stdin:
+                    if line.strip():
+                        self._room.acquire()
+                        anyio.from_thread.run_sync(self._given.send_nowait, line, token=loop)
+            anyio.from_thread.run_sync(self._given.close, token=loop)
+        self._given.close()  # where that came too late, nobody receives any more
 
 
 def _readable(line: bytes) -> str:
@@ -189,8 +215,11 @@ def _readable(line: bytes) -> str:
 
 
 def _write_at_once(wire: int, line: memoryview) -> memoryview:
-    """Write as much as the pipe takes without waiting; what is left of the line."""
-    if not hasattr(select, "poll"):  # Windows
+    """Write as much as the pipe takes without waiting; what is left of the line.
+
+    That a terminal takes more may mean a byte, and the write would wait.
+    """
+    if not hasattr(select, "poll") or os.isatty(wire):  # the first on Windows
         return line
     ready = select.poll()
     ready.register(wire, select.POLLOUT)
