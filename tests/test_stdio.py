@@ -174,7 +174,7 @@ def test_a_client_that_reads_late_gets_every_reply_whole(store_path: Path) -> No
 @contextmanager
 def on_a_terminal(db: Path) -> Generator[tuple[subprocess.Popen[bytes], int]]:
     """A server with a terminal for its stdin and stdout, and the other end of it."""
-    import tty  # noqa: PLC0415 - Windows has none
+    import tty  # Windows has none
 
     ours, theirs = os.openpty()
     tty.setraw(theirs)
@@ -224,7 +224,9 @@ def test_a_client_that_dies_on_its_socket_with_replies_unread_is_no_fault(
 ) -> None:
     ours, theirs = socket.socketpair()
     pipe = subprocess.PIPE
-    with subprocess.Popen(command(store_path), stdin=theirs, stdout=theirs, stderr=pipe) as server:
+    with subprocess.Popen(
+        command(store_path), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=pipe
+    ) as server:
         theirs.close()
         ours.sendall((OPENING + tool(1, "lcm_sessions") * asked).encode())
         assert ours.recv(1) == b"{"
