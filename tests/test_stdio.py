@@ -207,11 +207,14 @@ def test_a_terminal_that_is_hung_up_ends_it(store_path: Path) -> None:
 @on_posix
 def test_a_signal_ends_it_though_a_terminal_takes_no_more(store_path: Path) -> None:
     with on_a_terminal(store_path) as (server, terminal):
-        for number in range(1, 11):  # a terminal takes few at a time
-            os.write(terminal, tool(number, "lcm_append", session="s", entries=talk(2)).encode())
+        for number in range(20):  # a terminal takes few at a time
+            said = [{"role": "user", "content": f"word {number} " * 300}]
+            os.write(terminal, tool(number, "lcm_append", session="s", entries=said).encode())
             read_line(terminal)
-        os.write(terminal, tool(11, "lcm_expand", id="e1..e80", session="s").encode())
-        assert os.read(terminal, 1) == b"{"  # it is being written, and is longer than a terminal holds
+        for number in range(50, 53):  # together more than a terminal holds
+            asked = tool(number, "lcm_expand", id="e1..e20", session="s", max_bytes=150_000)
+            os.write(terminal, asked.encode())
+        time.sleep(2)
         server.send_signal(signal.SIGTERM)
         assert server.wait(timeout=20) in (0, 1)
         os.close(terminal)
@@ -227,13 +230,16 @@ def test_a_client_that_dies_on_its_socket_with_replies_unread_is_no_fault(
     with subprocess.Popen(
         command(store_path), stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=pipe
     ) as server:
-        theirs.close()
-        ours.sendall((OPENING + tool(1, "lcm_sessions") * asked).encode())
-        assert ours.recv(1) == b"{"
-        ours.close()
-        assert server.wait(timeout=20) == 0
-        assert server.stderr is not None
-        assert server.stderr.read() == b""
+        try:
+            theirs.close()
+            ours.sendall((OPENING + tool(1, "lcm_sessions") * asked).encode())
+            assert ours.recv(1) == b"{"
+            ours.close()
+            assert server.wait(timeout=20) == 0
+            assert server.stderr is not None
+            assert server.stderr.read() == b""
+        finally:
+            server.kill()
 
 
 @on_posix
