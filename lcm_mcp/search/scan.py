@@ -144,8 +144,7 @@ def _found(candidate: Candidate, scope: Scope, text: str, place: Place) -> Found
         node=NodeId(node) if node else None,
         role=candidate.role,
         at=candidate.at,
-        removed=candidate.last
-        not in scope.path(session),  # only looked at for what matches: most texts do not
+        removed=candidate.last not in scope.path(session),  # only asked of what matches
         text=text,
         place=place,
     )
@@ -164,12 +163,11 @@ def _candidates(
     if after is not None:
         span = replace(span, high=after.anchor) if newest else replace(span, low=after.anchor)
     sought = Sought(db, wanted.matcher.required)
-    rows, nodes = scope.sizes
     parts: list[Iterator[Candidate]] = []
     if wanted.rows:
-        parts.append(streams.rows(db, scope, sought, span, rows))
+        parts.append(streams.rows(db, scope, sought, span))
     if wanted.summaries and wanted.role is None:
-        parts.append(streams.summaries(db, scope, sought, span, nodes))
+        parts.append(streams.summaries(db, scope, sought, span))
     for candidate in heapq.merge(*parts, key=itemgetter(0), reverse=newest):  # by position
         # The span takes in the text that the last page ended at, and a row shares it with its summaries.
         if after is None or _beyond(candidate.position, after, newest):

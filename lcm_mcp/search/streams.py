@@ -146,8 +146,9 @@ _RowTuple = tuple[int, int, int, Role, int, int, str]
 _NodeTuple = tuple[int, int, int, int, int, int, int | None]
 
 
-def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int) -> Iterator[Candidate]:
-    """Rows in scope, of which there are `count`; left out are those that cannot hold what is sought."""
+def rows(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
+    """Rows in scope; left out are those that cannot hold what is sought."""
+    count, _ = scope.sizes
     stream = _Rows(db, scope, sought, span.newest_first, count)
     if not any(sought.required) or (count <= SMALL_ROWS and not _names_few(sought, count)):
         yield from stream.read(span)
@@ -280,10 +281,9 @@ def _row(row: _RowTuple) -> Candidate:
     return Candidate(Position(text, 0, session), text, role, speaker, at, Seq(seq), (body,))
 
 
-def summaries(
-    db: apsw.Connection, scope: Scope, sought: Sought, span: Span, count: int
-) -> Iterator[Candidate]:
-    """Summaries in scope, of which there are `count`; left out are those that cannot hold what is sought."""
+def summaries(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
+    """Summaries in scope; left out are those that cannot hold what is sought."""
+    _, count = scope.sizes
     stream = _Summaries(db, scope, sought, span.newest_first, count)
     if not any(sought.required) or (count <= SMALL_NODES and not _names_few(sought, count)):
         yield from stream.read(span)
