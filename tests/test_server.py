@@ -20,6 +20,22 @@ from lcm_mcp.server import limits
 from lcm_mcp.service import Service, reading
 from lcm_mcp.tools.toolsets import TOOLS
 
+_COLLECTS_SPANS = """
+import sys
+from opentelemetry import trace
+
+class Naming(trace.NoOpTracer):
+    def start_as_current_span(self, name, *given, **named):
+        print(name, file=sys.stderr, flush=True)
+        return super().start_as_current_span(name, *given, **named)
+
+class Provider(trace.NoOpTracerProvider):
+    def get_tracer(self, *given, **named):
+        return Naming()
+
+trace.set_tracer_provider(Provider())
+"""
+
 # --- what each transport does in each era
 
 
@@ -227,3 +243,12 @@ def test_a_place_where_it_may_not_or_cannot_serve_is_one_line_and_exit_1(
     assert sentence in ended.stderr
     assert ended.stderr.count("\n") == 1
     assert ended.stdout == ""
+
+
+async def test_who_collects_spans_gets_one_of_each_request(store_path: Path) -> None:
+    with serving(store_path, before=_COLLECTS_SPANS) as (port, process):
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            await asked(client, "lcm_sessions")
+        process.terminate()
+        _, told = process.communicate()
+        assert "tools/call lcm_sessions" in told.splitlines()

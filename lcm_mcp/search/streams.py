@@ -10,7 +10,6 @@ the index does not know yet are always read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -229,7 +228,8 @@ class _Rows(_Stream):
         text: int | None = self._db.execute(span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)).get
         if text is None:
             return self.read_texts(span)
-        return self.read_texts(replace(span, **{"low" if span.newest_first else "high": text}))
+        low, high = (text, span.high) if span.newest_first else (span.low, text)
+        return self.read_texts(Span(low, high, span.newest_first))
 
     def look_up(self, clue: Clue | None, span: Span) -> Iterator[Candidate]:
         """Those that the index names; all, where it cannot help or once it has named too many."""

@@ -16,6 +16,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
+from opentelemetry.trace import ProxyTracerProvider, get_tracer_provider
 
 from lcm_mcp import __version__
 from lcm_mcp.server import prompts
@@ -36,6 +37,9 @@ VIEWS: Final = "io.modelcontextprotocol/ui"
 """The extension under which clients show views of a server's own (MCP Apps)."""
 _FIXED = CacheHint(ttl_ms=300_000, scope="public")
 """What changes only with the version, and clients ask for at every turn."""
+
+_WHOLE: Final = {"resultType": "complete"}
+"""Of a result; the SDK leaves it out for clients of before 2026-07-28."""
 
 
 def build_server(
@@ -99,7 +103,6 @@ def build_supplied(supply: Supply, toolset: ToolsetName, calls: Calls) -> Server
         },
         get_tool_input_schema=offered.schema,
         on_list_tools=offered.listed,
-        on_call_tool=offered.call,
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
         on_read_resource=read_resource,
@@ -107,6 +110,9 @@ def build_supplied(supply: Supply, toolset: ToolsetName, calls: Calls) -> Server
         on_get_prompt=get_prompt,
         on_completion=complete,
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, offered.call)
+    if isinstance(get_tracer_provider(), ProxyTracerProvider):
+        server.middleware.clear()  # the SDK's spans, which nobody collects
     server.extensions[VIEWS] = {}
     return server
 
@@ -129,33 +135,41 @@ class _Offered:
     ) -> types.ListToolsResult:
         return types.ListToolsResult(tools=self._published)
 
-    async def call(self, context: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
+        """A CallToolResult as it is sent: the SDK's model would be read from this and written to it again."""
         if params.name not in self._schemas:
             message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._schemas)}."
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         remedy = "Ask for less, or try again; entries with an entry_id are not stored twice."
         try:
-            answered = await self._calls.answer_of(
-                params.name, self._answer(params, _progress(context)), remedy
-            )
+            answered = await self._calls.answer_of(params.name, self._answer(params, context), remedy)
         except NoAnswer as failure:
             # The answer where there is none: all of it text, since some clients drop the other channel then.
-            return types.CallToolResult(content=[types.TextContent(text=str(failure))], is_error=True)
-        return types.CallToolResult(
-            content=[types.TextContent(text=answered.text), *map(_shown, answered.pictures)],
-            structured_content=answered.structured,
-        )
+            return {"content": [_text(str(failure))], "isError": True, **_WHOLE}
+        content = [_text(answered.text), *map(_image, answered.pictures)]
+        return {
+            "content": content,
+            "structuredContent": answered.structured,
+            "isError": False,
+            **_WHOLE,
+        }
 
-    async def _answer(self, params: types.CallToolRequestParams, report: Report) -> Answered:
+    async def _answer(self, params: types.CallToolRequestParams, context: Context) -> Answered:
         service = await self._supply()
         from lcm_mcp.tools.toolsets import tool_of
 
         tool = tool_of(self._toolset, params.name)
-        return await tool.call(service.reporting(report), params.arguments or {})
+        if not tool.effects.read_only:  # what only reads has nothing to report before it is done
+            service = service.reporting(_progress(context))
+        return await tool.call(service, params.arguments or {})
 
 
-def _shown(picture: Picture) -> types.ImageContent:
-    return types.ImageContent(data=picture.data, mime_type=picture.media_type)
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _image(picture: Picture) -> dict[str, Any]:
+    return {"type": "image", "data": picture.data, "mimeType": picture.media_type}
 
 
 def _progress(context: Context) -> Report:

@@ -174,13 +174,17 @@ def _inside_node(db: apsw.Connection, work: Workplace, query: GrepQuery, node: s
 
 
 def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[Hit, ...]:
-    covers = {session: Cover(db, place.scope.session(session)) for session in {hit.session for hit in found}}
+    scope = place.scope
+    covers = {
+        session: Cover(db, scope.session(session), scope.path(session))
+        for session in {hit.session for hit in found}
+    }
     rows = [hit.text_id for hit in found if hit.node is None]
     nodes = [hit.text_id for hit in found if hit.node is not None]
     holders = {**(store.holders(db, rows) if rows else {}), **(dag.holders(db, nodes) if nodes else {})}
 
     def shown(hit: Found) -> Hit:
-        session = place.scope.session(hit.session)
+        session = scope.session(hit.session)
         prefix = f"s{session.id}/" if place.full_addresses else ""
         own = f"e{hit.seq}" if hit.seq is not None else f"#{hit.node}"
         covering = None if hit.seq is None else covers[hit.session].node_of(hit.seq)

@@ -194,8 +194,9 @@ def chain_of(db: apsw.Connection, session: Session, address: Address) -> Chain:
 class Cover:
     """Which frontier node covers a row of a session, for labelling what is found; read as far as asked."""
 
-    def __init__(self, db: apsw.Connection, session: Session) -> None:
-        self.path = Path(db, session.id, session.leaf)
+    def __init__(self, db: apsw.Connection, session: Session, path: Path | None = None) -> None:
+        """path: its active path, where that was read already."""
+        self.path = path or Path(db, session.id, session.leaf)
         self._more = spans_back(db, session.id, self.path, session.leaf)
         self._known: list[tuple[NodeId, Seq, Seq]] = []
 

@@ -140,7 +140,7 @@ class Store:
     ) -> T:
         """The same of what mostly takes no longer than the way to a thread and back does: it is done here and
         now, while nobody else is served, and begun anew in a thread once it has taken AT_ONCE_S."""
-        await anyio.lowlevel.checkpoint()
+        await anyio.lowlevel.checkpoint_if_cancelled()
         done = self._read_at_once(lambda db: job(db, *args, **kwargs))
         return await self.read(job, *args, **kwargs) if done is None else done[0]
 

@@ -7,10 +7,10 @@ in the tool's place. Nothing is cut here: what the structured answer says, the t
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
+from json.encoder import encode_basestring
 from typing import cast
 
 import orjson
@@ -18,7 +18,6 @@ import orjson
 _FENCE = "```"
 _BREAKS = re.compile("[\x7f\x85\u2028\u2029]")
 """Line breaks that JSON leaves as they are."""
-_as_json = json.JSONEncoder(ensure_ascii=False).encode
 _BACKTICKS = re.compile(r"`{3,}")
 
 
@@ -31,7 +30,7 @@ def paid(tokens: int, usd: float | None) -> str:
 
 def quoted(stored: str | None) -> str:
     """A stored text on one line, as a JSON string; "none" for null."""
-    return "none" if stored is None else _one_line(_as_json(stored))
+    return "none" if stored is None else _one_line(encode_basestring(stored))
 
 
 def plain(words: str) -> str:
@@ -45,6 +44,8 @@ def json_line(value: object) -> str:
 
 
 def _one_line(text: str) -> str:
+    if text.isprintable():  # many times as fast
+        return text
     return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
