@@ -340,8 +340,10 @@ def _is_folded_alike(unicode: str | None, piece: str) -> bool:
 
 def _spread(grams: Sequence[str], most: int = MOST_GRAMS) -> Sequence[str]:
     distinct = list(dict.fromkeys(grams))
-    step = max(1.0, (len(distinct) - 1) / (most - 1))
-    return list(dict.fromkeys(distinct[round(index * step)] for index in range(min(most, len(distinct)))))
+    if len(distinct) <= most:
+        return distinct
+    step = (len(distinct) - 1) / (most - 1)
+    return list(dict.fromkeys(distinct[round(index * step)] for index in range(most)))
 
 
 def _quoted(gram: str) -> str:

@@ -8,6 +8,7 @@ else writes to stdout or reads stdin meanwhile: these are the null device and st
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import json
@@ -16,13 +17,10 @@ import select
 import sys
 import threading
 from collections.abc import Callable
-from concurrent.futures import CancelledError
 from typing import Final, Self, cast
 
 import anyio
 import anyio.abc
-import anyio.from_thread
-import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 from mcp.shared.message import SessionMessage
@@ -172,14 +170,14 @@ def _kept_apart(standard: int, instead: int) -> int:
 class _Lines:
     """The lines of stdin, read by a thread of our own: the SDK's could not be left while it waits for one.
 
-    It hands them over one by one, in no task of its own: one that the end of the loop overtakes is complained
-    of on stderr.
+    It hands them over one by one and waits for nothing but room: a thread that waits to be told that its line
+    came wakes up just when that is read, and takes the interpreter from who reads it.
     """
 
     def __init__(self, wire: int) -> None:
         self._given, self._received = anyio.create_memory_object_stream[bytes](1)
         self._room = threading.Semaphore()
-        loop = anyio.lowlevel.current_token()
+        loop = asyncio.get_running_loop()
         threading.Thread(target=self._read, args=(wire, loop), name="stdin", daemon=True).start()
 
     async def receive(self) -> bytes:
@@ -190,17 +188,21 @@ class _Lines:
 
     def close(self) -> None:
         self._received.close()
+        self._given.close()
 
-    def _read(self, wire: int, loop: anyio.lowlevel.EventLoopToken) -> None:
-        with contextlib.suppress(anyio.BrokenResourceError, RuntimeError, CancelledError):  # nobody listens
+    def _hand_over(self, line: bytes) -> None:
+        with contextlib.suppress(anyio.ClosedResourceError):  # nobody listens any more
+            self._given.send_nowait(line)
+
+    def _read(self, wire: int, loop: asyncio.AbstractEventLoop) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
             # A socket that is reset or a terminal that is hung up ends what the client says as well.
             with contextlib.suppress(OSError), open(wire, "rb") as stdin:
                 for line in stdin:
                     if line.strip():
                         self._room.acquire()
-                        anyio.from_thread.run_sync(self._given.send_nowait, line, token=loop)
-            anyio.from_thread.run_sync(self._given.close, token=loop)
-        self._given.close()  # where that came too late, nobody receives any more
+                        loop.call_soon_threadsafe(self._hand_over, line)
+            loop.call_soon_threadsafe(self._given.close)
 
 
 def _readable(line: bytes) -> str:
