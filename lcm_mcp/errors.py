@@ -122,6 +122,16 @@ class InstallRefused(LcmError):
         super().__init__(f"{path}: {problem}. {remedy}")
 
 
+class RepliesLost(LcmError):
+    """What the client is to be told cannot be written to it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The replies cannot be written ({reason}). What was stored stays stored: make room, or give it "
+            "another stdout, and start it again."
+        )
+
+
 class NotServing(LcmError):
     """A client's command was started and did not answer as a server."""
 

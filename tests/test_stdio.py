@@ -62,6 +62,13 @@ def test_a_script_of_the_modern_era_needs_no_handshake(store_path: Path) -> None
     assert ended.returncode == 0
 
 
+def test_a_byte_order_mark_before_the_first_line_is_no_part_of_it(store_path: Path) -> None:
+    messages, ended = piped(store_path, f"\ufeff{OPENING}{tool(1, 'lcm_sessions')}")
+    assert sorted(message["id"] for message in messages) == [0, 1]
+    assert all("result" in message for message in messages)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+
+
 def test_a_client_that_says_nothing_and_leaves_ends_the_server(store_path: Path) -> None:
     messages, ended = piped(store_path, "")
     assert (messages, ended.returncode, ended.stdout, ended.stderr) == ([], 0, b"", b"")
@@ -262,12 +269,14 @@ def test_pipes_that_do_not_wait_are_waited_for(store_path: Path) -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a disk that is full, as Linux plays it")
-def test_replies_that_a_full_disk_does_not_take_are_told_of_in_a_line(store_path: Path) -> None:
+def test_replies_that_a_full_disk_does_not_take_end_it_with_a_line_and_1(store_path: Path) -> None:
     with open("/dev/full", "wb") as full:
         ended = subprocess.run(
             command(store_path), input=OPENING.encode(), stdout=full, stderr=subprocess.PIPE, timeout=60
         )
-    assert ended.stderr == b"lcm-mcp cannot write its replies: No space left on device\n"
+    assert ended.returncode == 1
+    assert ended.stderr.startswith(b"lcm-mcp: The replies cannot be written (No space left on device). ")
+    assert ended.stderr.count(b"\n") == 1
 
 
 def test_what_is_printed_beside_the_replies_goes_to_stderr(store_path: Path) -> None:

@@ -16,6 +16,7 @@ import anyio
 import anyio.abc
 from mcp.server.lowlevel import Server
 
+from lcm_mcp.errors import RepliesLost
 from lcm_mcp.server.building import build_supplied
 from lcm_mcp.server.limits import GRACE_S, Calls
 from lcm_mcp.server.opening import Opening
@@ -35,6 +36,12 @@ async def serve_stdio(open: Callable[[], Service], toolset: ToolsetName = "all")
     open gives the service, in a thread, once the client has been told what there is. Raises LcmError.
     """
     stop, opening = anyio.Event(), Opening(open)
+    lost: list[str] = []
+
+    def gone(reason: str | None) -> None:
+        lost.extend(() if reason is None else (reason,))
+        stop.set()
+
     deadline = threading.Timer(GRACE_S, os._exit, (1,))
     deadline.daemon = True
     try:
@@ -42,22 +49,26 @@ async def serve_stdio(open: Callable[[], Service], toolset: ToolsetName = "all")
             await tasks.start(_hear_signals, stop)
             tasks.start_soon(_watch_parent, stop)
             tasks.start_soon(opening.hold)
-            tasks.start_soon(_converse, build_supplied(opening.service, toolset, Calls()), opening, stop)
+            tasks.start_soon(_converse, build_supplied(opening.service, toolset, Calls()), opening, gone)
             await stop.wait()
             # A client that reads no more can keep a thread in a write for ever.
             deadline.start()
             tasks.cancel_scope.cancel()
     finally:
         deadline.cancel()
+    if lost:
+        raise RepliesLost(lost[0])
 
 
-async def _converse(server: Server[dict[str, Any]], opening: Opening, stop: anyio.Event) -> None:
+async def _converse(
+    server: Server[dict[str, Any]], opening: Opening, gone: Callable[[str | None], None]
+) -> None:
     """One client's conversation, to its end; then ask for the end of the process."""
     try:
-        with Wire(opening.heard, stop.set) as wire:
+        with Wire(opening.heard, gone) as wire:
             await server.run(wire.messages, wire.replies, server.create_initialization_options())
     finally:
-        stop.set()
+        gone(None)
 
 
 async def _hear_signals(stop: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]) -> None:

@@ -14,7 +14,6 @@ import errno
 import json
 import os
 import select
-import sys
 import threading
 from collections.abc import Callable
 from typing import Final, Self, cast
@@ -30,9 +29,10 @@ from lcm_mcp.tools.text import sound
 
 
 class Wire:
-    """Both directions; heard is called when the client sends something, gone when it reads no more."""
+    """Both directions; heard is called when the client sends something, gone when it gets no more: with the
+    reason where it is not the client's doing."""
 
-    def __init__(self, heard: Callable[[], None], gone: Callable[[], None]) -> None:
+    def __init__(self, heard: Callable[[], None], gone: Callable[[str | None], None]) -> None:
         unanswered = _Unanswered()
         self.replies: Final = Replies(_kept_apart(1, os.dup(2)), unanswered, gone)
         lines = _Lines(_kept_apart(0, os.open(os.devnull, os.O_RDONLY)))
@@ -48,14 +48,14 @@ class Wire:
 class Replies(anyio.abc.ObjectSendStream[SessionMessage]):
     """What the client is sent."""
 
-    def __init__(self, wire: int, unanswered: _Unanswered, gone: Callable[[], None]) -> None:
+    def __init__(self, wire: int, unanswered: _Unanswered, gone: Callable[[str | None], None]) -> None:
         self._wire = wire
         self._unanswered = unanswered
         self._gone = gone
         self._one = anyio.Lock(fast_acquire=True)
 
     async def send(self, item: SessionMessage) -> None:
-        """Raises anyio.BrokenResourceError where the client closed its end: there is nobody left to tell."""
+        """Raises anyio.BrokenResourceError where the client gets no more: there is nobody left to tell."""
         message = item.message
         line = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
         try:
@@ -63,9 +63,8 @@ class Replies(anyio.abc.ObjectSendStream[SessionMessage]):
                 if left := _write_at_once(self._wire, line):
                     await anyio.to_thread.run_sync(_write, self._wire, left)
         except OSError as error:  # a pipe that broke, a socket that was reset, a terminal that was hung up
-            if not (isinstance(error, ConnectionError) or error.errno == errno.EIO):
-                sys.stderr.write(f"lcm-mcp cannot write its replies: {error.strerror}\n")
-            self._gone()
+            left_us = isinstance(error, ConnectionError) or error.errno == errno.EIO
+            self._gone(None if left_us else os.strerror(error.errno or 0))
             raise anyio.BrokenResourceError from error
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             self._unanswered.discard(message.id)
@@ -206,8 +205,9 @@ class _Lines:
 
 
 def _readable(line: bytes) -> str:
-    """The line as the SDK can read it: escaped lone surrogates, which JavaScript sends, are replaced."""
-    text = line.decode(errors="replace")
+    """The line as the SDK can read it: escaped lone surrogates, which JavaScript sends, are replaced, and a
+    byte order mark, which PowerShell puts before what it pipes, is left out."""
+    text = line.decode("utf-8-sig", errors="replace")
     if "\\ud" in text.lower():
         with contextlib.suppress(ValueError, RecursionError):
             given = json.dumps(json.loads(text), ensure_ascii=False)
