@@ -23,7 +23,8 @@ from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.settings import load_settings
 
 ROWS = 1_600
-NEEDLES = 1_000 if "LCM_LONG" in os.environ else 30
+NEEDLES, PAUSE_S = (1_000, 0.1) if "LCM_LONG" in os.environ else (30, 0.01)
+"""And between two rows of the other process: each needle is looked for in all of them, in Python too."""
 CASES = pytest.mark.parametrize("case_sensitive", [True, False], ids=["with case", "without case"])
 _APPENDING = """
 import sys
@@ -32,14 +33,14 @@ from benchmarks.generating import Author
 from lcm_mcp.service import Service
 from lcm_mcp.settings import load_settings
 
-async def main(db, key):
+async def main(db, key, pause_s):
     service = Service.open(load_settings({"db": db}, {}))
     async with service.running():
         for number, entry in enumerate(Author(99).session(1_000_000, 1_000, planted=False)):
             await service.append(key, [entry])
             if number == 3:
                 print("appending", flush=True)
-            await anyio.sleep(0.01)
+            await anyio.sleep(float(pause_s))
 
 anyio.run(main, *sys.argv[1:])
 """
@@ -59,7 +60,7 @@ async def unfed(store: Path, folder: Path) -> AsyncGenerator[tuple[Service, str]
 @contextmanager
 def another_process_appends(store: Path, key: str) -> Generator[None]:
     """And feeds the index, as long as this lasts."""
-    command = [sys.executable, "-W", "error", "-c", _APPENDING, str(store), key]
+    command = [sys.executable, "-W", "error", "-c", _APPENDING, str(store), key, str(PAUSE_S)]
     root = Path(__file__).resolve().parents[1]
     with subprocess.Popen(command, stdout=subprocess.PIPE, cwd=root) as appending:
         assert appending.stdout is not None
