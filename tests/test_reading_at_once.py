@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import anyio
@@ -12,7 +13,7 @@ from stores import BACKENDS, bodies, opened, put
 from test_cancellation import count
 
 from lcm_mcp.errors import StoreClosed, StoreUnavailable, UnknownSession
-from lcm_mcp.storage.connections import Store
+from lcm_mcp.storage.connections import AT_ONCE_S, Store
 
 LONG = 3_000_000
 """Steps that take some hundred times as long as a read may take at once."""
@@ -65,6 +66,60 @@ async def test_a_long_read_is_begun_anew_in_a_thread_while_others_go_on(store_pa
                 turns += 1
         assert [each == threading.get_ident() for each in long.begun] == [True, False]
         assert turns > 3
+
+
+async def test_a_read_that_dwells_on_its_rows_is_begun_anew_in_a_thread_like_one_of_many_steps(
+    store_path: Path,
+) -> None:
+    def dwell(db: apsw.Connection) -> int:
+        looked_at = 0
+        for _ in db.execute("SELECT body FROM text"):
+            looked_at += 1
+            here[threading.get_ident()] = looked_at
+            time.sleep(2 * AT_ONCE_S)
+        return looked_at
+
+    here: dict[int, int] = {}
+    async with opened(store_path) as store:
+        await store.write(put, *"abcdef")
+        await warm(store)
+        assert await store.read_soon(dwell) == 6
+        assert here.pop(threading.get_ident()) == 1
+        assert list(here.values()) == [6]
+
+
+async def test_others_have_their_turn_between_reads_however_short_these_are(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        turns: list[int] = []
+
+        async def beside() -> None:
+            while True:
+                await anyio.sleep(0)
+                turns.append(read)
+
+        async with anyio.create_task_group() as tasks:
+            read = 0
+            tasks.start_soon(beside)
+            for read in range(1, 51):
+                await store.read_soon(bodies)
+            tasks.cancel_scope.cancel()
+        assert len(set(turns)) > 10
+
+
+async def test_a_flood_of_reads_is_cancelled_from_outside(store_path: Path) -> None:
+    async with opened(store_path) as store:
+        await warm(store)
+        async with anyio.create_task_group() as tasks:
+
+            async def cancel() -> None:
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(cancel)
+            while True:
+                await store.read_soon(bodies)
+        await store.write(put, "new")
+        assert await store.read_soon(bodies) == ["new"]
 
 
 async def test_what_a_read_refuses_is_raised_and_the_next_read_is_as_if_nothing_was(store_path: Path) -> None:

@@ -139,8 +139,9 @@ class Store:
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """The same of what mostly takes no longer than the way to a thread and back does: it is done here and
-        now, while nobody else is served, and begun anew in a thread once it has taken AT_ONCE_S."""
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        now, while nobody else is served, and begun anew in a thread once it has taken AT_ONCE_S. Others have
+        their turn before each."""
+        await anyio.lowlevel.checkpoint()
         done = self._read_at_once(lambda db: job(db, *args, **kwargs))
         return await self.read(job, *args, **kwargs) if done is None else done[0]
 
@@ -215,7 +216,15 @@ class Store:
         if reader is None:
             return None
         until = time.monotonic() + AT_ONCE_S
+
+        def hand_over(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
+            """Long texts take their readers far longer than they take SQLite."""
+            if time.monotonic() > until:
+                raise apsw.InterruptError
+            return row
+
         reader.set_busy_timeout(0)
+        reader.row_trace = hand_over
         try:
             done = _in_transaction(
                 reader, "BEGIN", _watched(job, lambda: time.monotonic() > until, AT_ONCE_STEPS)
@@ -223,6 +232,7 @@ class Store:
         except apsw.Error:
             return None
         finally:
+            reader.row_trace = None
             reader.set_busy_handler(_BusyWait())
             self._give_back(reader)
         return (done,)
