@@ -30,7 +30,7 @@ from lcm_mcp.tokens import Size, TokenCount
 from lcm_mcp.transcript.path import FIRST, Segment
 from lcm_mcp.transcript.units import Span
 
-LETTERS = 'abAB ßẞİſ漢字語🦆\n"*%_.(é\x1a'
+LETTERS = 'abAB ßẞİſ漢字語🦆\n"*%_.(é\x1a\ufffd\uffff'
 TEXT = st.text(st.sampled_from(LETTERS), max_size=24)
 Mode = Literal["literal", "words", "regex"]
 
@@ -209,6 +209,24 @@ def test_a_small_part_of_a_large_store_is_sifted_by_sqlite_in_any_case_and_acros
     assert found("Needle", case=True)[0] == [1]
     assert found("key", case=False)[0] == [6, 7]
     assert found("MAFFS", case=False)[0] == [6]
+
+
+def test_what_unicode_has_no_character_for_is_found_and_no_fault_of_the_index(db: apsw.Connection) -> None:
+    session = new_session(db)
+    add(db, session, *[draft("user", text) for text in ("\ufffdab \uffffab", "ab\ufffe", "a\uffff", "ab")])
+    while index.feed(db):
+        pass
+    assert index.faults(db, 100) == []
+    where = scope_of(db, session)
+
+    def found(needle: str) -> list[int | None]:
+        with sizes(small=-1, head=0, worthwhile=1):
+            wanted = Wanted(literal(needle, case_sensitive=False), newest_first=False)
+            return [hit.seq for hit in scan(db, where, wanted, 9, None, 60).found]
+
+    assert found("\uffff") == [1, 3]
+    assert found("B\ufffe") == [2]
+    assert found("\ufffdab") == found("\uffffab") == [1]
 
 
 def test_rows_not_yet_indexed_are_read_and_found(db: apsw.Connection) -> None:

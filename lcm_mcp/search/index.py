@@ -135,7 +135,7 @@ def faults(db: apsw.Connection, most: int) -> list[str]:
 
 
 def _distinct_grams(body: str) -> int:
-    folded = body.casefold() + _END
+    folded = _as_entered(body.casefold()) + _END
     return len({folded[at : at + _GRAM] for at in range(len(folded) - _GRAM + 1)})
 
 
@@ -188,7 +188,8 @@ class Sought:
         self._db = db
         self.required = required
         self.upto, unicode, self.newest = next(db.execute(_STATE))
-        self._pieces = [piece for piece in required if piece and _is_folded_alike(unicode, piece)]
+        known = (piece for piece in required if piece and _is_folded_alike(unicode, piece))
+        self._pieces = [_as_entered(piece) for piece in known]
         self._grams = _likely_rare([gram for piece in self._pieces for gram in _grams_of(piece)])
         self._looks: dict[str, _Look] = {}
         self._common = _REMEMBERED.setdefault(db, {})
@@ -325,6 +326,12 @@ def named(
         if len(found) > most and clue.few is None:
             return None
     return iter(sorted(found, reverse=newest_first))
+
+
+def _as_entered(folded: str) -> str:
+    """A casefolded text as its trigrams stand in the index: SQLite reads U+FFFE and U+FFFF, which are no
+    characters, as the sign for what is none."""
+    return folded.replace("\ufffe", "\ufffd").replace("\uffff", "\ufffd")
 
 
 def _is_folded_alike(unicode: str | None, piece: str) -> bool:
