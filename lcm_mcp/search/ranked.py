@@ -226,7 +226,7 @@ class _Reading:
     def found(self, answer: _Answer) -> Found:
         place, body = answer.place, str(self.db.execute(_BODY, (answer.place.text,)).get)
         return Found(
-            position=Position(answer.anchor or place.text, answer.node or 0, place.session),
+            position=Position(answer.anchor or place.text, answer.node or 0, place.text),
             text_id=TextId(place.text),
             session=place.session,
             kind="row" if answer.node is None else "summary",

@@ -50,8 +50,7 @@ class Wanted:
 class Found(NamedTuple):
     """A hit: a row has seq and role, a summary has node; text is where the match stands.
 
-    Where several sessions hold the text, one that has it on its active path is shown, the first made first;
-    position is then the last of theirs, so that the next page goes on behind all of them.
+    Where several sessions hold the text, one that has it on its active path is shown, the first made first.
     """
 
     position: Position
@@ -94,10 +93,14 @@ def scan(
     removed: set[TextId] = set()
     rows = summaries = 0
     last: Position | None = None
+    unhurried = CLOCK_EVERY
     for candidate in _candidates(db, scope, wanted, after):
-        read = rows + summaries
-        if read and read % CLOCK_EVERY == 0 and time.monotonic() > deadline:
-            return Scanned(tuple(found), True, False, rows, summaries, last)
+        if (
+            rows + summaries >= unhurried and candidate.position != last
+        ):  # never among those who hold one text
+            if time.monotonic() > deadline:
+                return Scanned(tuple(found), True, False, rows, summaries, last)
+            unhurried = rows + summaries + CLOCK_EVERY
         last = candidate.position
         rows, summaries = rows + (last.node == 0), summaries + (last.node > 0)
         hit = _match(candidate, wanted, scope)
@@ -107,18 +110,12 @@ def scan(
             removed.add(hit.text_id)
             continue
         if found and found[-1].text_id == hit.text_id:
-            found[-1] = _one_of(found[-1], hit)
+            found[-1] = min(found[-1], hit, key=lambda holder: (holder.removed, holder.session))
             continue
         if len(found) == limit:
             return Scanned(tuple(found), True, True, rows, summaries, last)
         found.append(hit)
     return Scanned(tuple(found), False, True, rows, summaries, last, len(removed))
-
-
-def _one_of(one: Found, other: Found) -> Found:
-    """Two holders of one text as one hit; `other` stands behind."""
-    shown = min(one, other, key=lambda hit: (hit.removed, hit.session))
-    return shown._replace(position=other.position)
 
 
 def _match(candidate: Candidate, wanted: Wanted, scope: Scope) -> Found | None:
@@ -134,10 +131,10 @@ def _match(candidate: Candidate, wanted: Wanted, scope: Scope) -> Found | None:
 
 
 def _found(candidate: Candidate, scope: Scope, text: str, place: Place) -> Found:
-    session, node = SessionId(candidate.position.session), candidate.position.node
+    session, node = SessionId(candidate.session), candidate.position.node
     return Found(
         position=candidate.position,
-        text_id=TextId(candidate.text_id),
+        text_id=TextId(candidate.position.text),
         session=session,
         kind="summary" if node else "row",
         seq=None if node else candidate.last,
@@ -169,7 +166,8 @@ def _candidates(
     if wanted.summaries and wanted.role is None:
         parts.append(streams.summaries(db, scope, sought, span))
     for candidate in heapq.merge(*parts, key=itemgetter(0), reverse=newest):  # by position
-        # The span takes in the text that the last page ended at, and a row shares it with its summaries.
+        # The span takes in the text that the last page ended at, and a row shares it with its summaries. What
+        # came to hold that very text since is no further hit.
         if after is None or _beyond(candidate.position, after, newest):
             yield candidate
 

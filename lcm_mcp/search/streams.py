@@ -10,7 +10,8 @@ the index does not know yet are always read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import NamedTuple
 
 import apsw
@@ -39,11 +40,15 @@ _BEYOND = 2**62
 
 
 class Position(NamedTuple):
-    """Where a row or summary stands: the text of the (last) row, 0 or the node's number, the session."""
+    """Where a row or summary stands: the text of the (last) row, 0 or the node's number, its own text.
+
+    Whoever holds one text holds it at one place, so that it is one hit. Only forks that fold for themselves
+    have different texts under one number at one anchor.
+    """
 
     anchor: int
     node: int
-    session: int
+    text: int
 
 
 class Candidate(NamedTuple):
@@ -54,7 +59,7 @@ class Candidate(NamedTuple):
     """
 
     position: Position
-    text_id: int
+    session: int
     role: Role | None
     speaker: Role | None
     at: int
@@ -128,11 +133,11 @@ _BY_LAST = f"""SELECT {_NODE} FROM node INDEXED BY node_by_last CROSS JOIN {_WIT
 
 _BY_ANCHOR = f"""SELECT {_NODE} FROM node INDEXED BY node_by_anchor CROSS JOIN {_WITH_TEXTS}
     WHERE node.anchor BETWEEN ?1 AND ?2 AND {_IN_SCOPE.format(table="node")}
-    ORDER BY node.anchor {{direction}}, node.id {{direction}}, node.session {{direction}}"""
+    ORDER BY node.anchor {{direction}}, node.id {{direction}}"""
 
 _NODES_SORTED = """SELECT node.session, node.id FROM session CROSS JOIN node ON node.session = session.id
     WHERE session.project = ? AND +node.anchor BETWEEN ? AND ?
-    ORDER BY node.anchor {direction}, node.id {direction}, node.session {direction}"""
+    ORDER BY node.anchor {direction}, node.id {direction}"""
 _OF_NODE = f"SELECT {_NODE} FROM node CROSS JOIN {_WITH_TEXTS} WHERE node.session = ? AND node.id = ?"
 
 _OF_TIER = f"""SELECT {_NODE} FROM tier
@@ -278,7 +283,7 @@ def _names_few(sought: Sought, count: int) -> bool:
 def _row(row: _RowTuple) -> Candidate:
     text, session, seq, role, results, at, body = row
     speaker = "tool" if results else role
-    return Candidate(Position(text, 0, session), text, role, speaker, at, Seq(seq), (body,))
+    return Candidate(Position(text, 0, text), session, role, speaker, at, Seq(seq), (body,))
 
 
 def summaries(db: apsw.Connection, scope: Scope, sought: Sought, span: Span) -> Iterator[Candidate]:
@@ -301,11 +306,11 @@ class _Summaries(_Stream):
 
     def read(self, span: Span) -> Iterator[Candidate]:
         """All of them, one after the other."""
-        for node in self._read(span):
-            if span.ends_before(node[0]):
+        for (anchor, _), alike in groupby(self._read(span), key=itemgetter(0, 1)):
+            if span.ends_before(anchor):
                 return
-            if span.low <= node[0] <= span.high and self._holds(node):
-                yield self._summary(node)
+            if span.low <= anchor <= span.high:
+                yield from self._in_order(filter(self._holds, alike))
 
     def _read(self, span: Span) -> Iterable[_NodeTuple]:
         session = self._scope.one
@@ -345,17 +350,19 @@ class _Summaries(_Stream):
             for node in self._db.execute(_OF_TIER, (text,))
             if span.low <= node[0] <= span.high and node[2] in self._scope and self._holds(node)
         }
-        for node in sorted(nodes, reverse=self._newest_first):
-            yield self._summary(node)
+        yield from self._in_order(nodes)
 
     def _holds(self, node: _NodeTuple) -> bool:
         return self._scope.nodes is None or node[1] in self._scope.nodes
+
+    def _in_order(self, nodes: Iterable[_NodeTuple]) -> Iterable[Candidate]:
+        return sorted(map(self._summary, nodes), key=itemgetter(0, 1), reverse=self._newest_first)
 
     def _summary(self, node: _NodeTuple) -> Candidate:
         anchor, number, session, last, at, terse, thorough = node
         texts = [text for text in (thorough, terse) if text is not None]
         return Candidate(
-            Position(anchor, number, session), texts[0], None, None, at, Seq(last), self._bodies(texts)
+            Position(anchor, number, texts[0]), session, None, None, at, Seq(last), self._bodies(texts)
         )
 
     def _bodies(self, texts: Iterable[int]) -> Iterator[str]:
