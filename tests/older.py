@@ -10,8 +10,16 @@ import apsw
 import orjson
 from stores import database
 
-BACK_TO_PLAIN_PAYLOADS: Final = tuple(
-    f"DROP TABLE {name}" for name in ("vector", "vector_state", "payload_state")
+BACK_TO_ANY_FILE_FOR_EVERY_PROJECT: Final = (
+    "DROP TRIGGER followed_is_fed",
+    "DROP TRIGGER followed_is_fed_no_more",
+    "DROP INDEX followed_unfed",
+    "ALTER TABLE followed DROP COLUMN fed",
+)
+"""From the newest version to the fourteenth."""
+BACK_TO_PLAIN_PAYLOADS: Final = (
+    *BACK_TO_ANY_FILE_FOR_EVERY_PROJECT,
+    *(f"DROP TABLE {name}" for name in ("vector", "vector_state", "payload_state")),
 )
 """From the newest version to the twelfth."""
 _BACK_TO_FIRST = (

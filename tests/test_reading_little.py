@@ -15,6 +15,9 @@ from lcm_mcp.search import index, streams
 from lcm_mcp.search.match import literal
 from lcm_mcp.search.scan import Wanted, scan
 from lcm_mcp.search.scope import Scope
+from lcm_mcp.transcript import followed
+from lcm_mcp.transcript.followed import Followed, Wish
+from lcm_mcp.transcript.sessions import describe
 
 
 @pytest.fixture
@@ -112,3 +115,29 @@ def test_of_thousands_of_sessions_those_are_read_in_which_something_is_found(tmp
                 assert len(page.found) == hits
                 taken.append(counted.steps)
     assert all(0 < more < 2 * less for less, more in zip(taken[:2], taken[2:], strict=True)), taken
+
+
+def test_a_read_looks_at_its_projects_files_and_at_those_that_feed_none_and_passes_others_by(
+    tmp_path: Path,
+) -> None:
+    taken: list[int] = []
+    for number_of_others in (20, 2_000):
+        with counting() as counted, database(tmp_path / str(number_of_others)) as db:
+            ours, theirs = new_session(db), new_session(db)
+            describe(db, ours, None, "ours")
+            for number in range(number_of_others):
+                followed.feed(db, follow(db, f"theirs {number}"), theirs)
+            for name in ("one", "two"):
+                followed.feed(db, follow(db, name), ours)
+            follow(db, "feeds none yet")
+            counted.steps = 0
+            found = followed.of_project(db, "ours")
+            taken.append(counted.steps)
+            assert [file.path for file in found] == ["one", "two", "feeds none yet"]
+            db.execute("DELETE FROM followed_session WHERE session = ? AND file = 1", (theirs,))
+            assert followed.of_project(db, "ours")[0].path == "theirs 0"
+    assert 0 < taken[1] < 2 * taken[0], taken
+
+
+def follow(db: apsw.Connection, name: str) -> Followed:
+    return followed.follow(db, Path(name), Wish("neutral", "", fold=False))

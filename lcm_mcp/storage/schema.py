@@ -301,6 +301,18 @@ _VECTORS: tuple[str, ...] = (
     "INSERT INTO vector_state VALUES(1, 0, NULL)",
 )
 
+_FED: tuple[str, ...] = (
+    # Whether a followed file feeds a session: those that feed none are looked at for every project.
+    "ALTER TABLE followed ADD COLUMN fed INTEGER NOT NULL DEFAULT 0",
+    "UPDATE followed SET fed = 1 WHERE id IN (SELECT file FROM followed_session)",
+    "CREATE INDEX followed_unfed ON followed(id) WHERE NOT fed",
+    """CREATE TRIGGER followed_is_fed AFTER INSERT ON followed_session
+        BEGIN UPDATE followed SET fed = 1 WHERE id = new.file AND NOT fed; END""",
+    """CREATE TRIGGER followed_is_fed_no_more AFTER DELETE ON followed_session
+        WHEN NOT EXISTS(SELECT 1 FROM followed_session WHERE file = old.file)
+        BEGIN UPDATE followed SET fed = 0 WHERE id = old.file; END""",
+)
+
 MIGRATIONS: tuple[Sequence[str], ...] = (
     _FIRST,
     _ROLLING,
@@ -316,6 +328,7 @@ MIGRATIONS: tuple[Sequence[str], ...] = (
     _TASKS,
     _PACKED,
     _VECTORS,
+    _FED,
 )
 """MIGRATIONS[n] takes a file from version n to version n + 1."""
 

@@ -117,9 +117,9 @@ def of_project(db: apsw.Connection, project: str) -> list[Glance]:
     """The files that feed sessions of a project, and those that feed none yet."""
     return _glances(
         db,
-        """(NOT EXISTS(SELECT 1 FROM followed_session WHERE file = f.id)
-            OR EXISTS(SELECT 1 FROM followed_session JOIN session ON session.id = followed_session.session
-                WHERE file = f.id AND project = ?))""",
+        """f.id IN (SELECT id FROM followed WHERE NOT fed
+            UNION ALL SELECT file FROM session CROSS JOIN followed_session
+                ON followed_session.session = session.id WHERE project = ?)""",
         (project,),
     )
 
