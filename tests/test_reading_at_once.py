@@ -10,11 +10,15 @@ from pathlib import Path
 import anyio
 import apsw
 import pytest
-from stores import BACKENDS, bodies, opened, put
+from stores import BACKENDS, bodies, opened, put, serving
 from test_cancellation import count
 
 from lcm_mcp.errors import StoreClosed, StoreUnavailable, UnknownSession
+from lcm_mcp.service import following
+from lcm_mcp.service.intake import facts_at
+from lcm_mcp.service.requests import GrepQuery
 from lcm_mcp.storage.connections import AT_ONCE_S, Store
+from lcm_mcp.transcript.followed import Facts
 
 LONG = 3_000_000
 """Steps that take some hundred times as long as a read may take at once."""
@@ -87,6 +91,29 @@ async def test_a_read_that_dwells_on_its_rows_is_begun_anew_in_a_thread_like_one
         assert await store.read_soon(dwell) == 6
         assert here.pop(threading.get_ident()) == 1
         assert list(here.values()) == [6]
+
+
+async def test_a_read_that_looks_at_many_files_is_begun_anew_in_a_thread_and_reads_them_on_there(
+    store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slow ones, as on a drive far away."""
+
+    def looked(path: str) -> Facts | None:
+        on.append(threading.get_ident())
+        time.sleep(2 * AT_ONCE_S)
+        return facts_at(path)
+
+    on: list[int] = []
+    async with serving(store_path) as service:
+        for number in range(4):
+            path = tmp_path / f"{number}.jsonl"
+            path.write_text(f'{{"role": "user", "content": "row {number}", "entry_id": "1"}}\n')
+            await service.import_file(path)
+        assert (await service.sessions(None)).total == 4
+        monkeypatch.setattr(following, "facts_at", looked)
+        assert len((await service.grep(GrepQuery("row", session="*"))).hits) == 4
+        assert on.count(threading.get_ident()) <= 1
+        assert len(on) == 4 + on.count(threading.get_ident())
 
 
 async def test_others_have_their_turn_between_reads_however_short_these_are(store_path: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 import apsw
 
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.storage.connections import hurry
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Folder, Glance, Wish
 from lcm_mcp.transcript.importers.places import is_transcript
@@ -46,6 +47,7 @@ def looked_into(folders: Sequence[Folder], deadline: float) -> Seen:
     known = {(folder.path, folder.wish.session): folder.mtime for folder in folders}
     waiting = list(folders)
     while waiting and time.monotonic() < deadline:
+        hurry()
         folder = waiting.pop()
         try:
             changed_at = os.stat(folder.path).st_mtime_ns

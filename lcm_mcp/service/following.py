@@ -30,7 +30,7 @@ from lcm_mcp.service.importing import register
 from lcm_mcp.service.intake import Intake, Moved, facts_at, masking_of, read_on, source_of, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
-from lcm_mcp.storage.connections import translated
+from lcm_mcp.storage.connections import hurry, translated
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.batches import NO_LIMIT, SHORTLY, whole_file
 from lcm_mcp.transcript.followed import MORE_TO_READ, UNKNOWN_FORMAT, UNREAD, Folder, Followed, Glance, Wish
@@ -235,6 +235,7 @@ def _changed(files: Sequence[Glance], deadline: float) -> tuple[list[Glance], li
         if time.monotonic() > deadline:
             behind += files[place:]
             break
+        hurry()
         facts = facts_at(file.path)
         if facts is None:
             continue

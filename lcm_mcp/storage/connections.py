@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -215,26 +216,18 @@ class Store:
         reader = self._idle_reader()
         if reader is None:
             return None
-        until = time.monotonic() + AT_ONCE_S
-
-        def hand_over(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
-            """Long texts take their readers far longer than they take SQLite."""
-            if time.monotonic() > until:
-                raise apsw.InterruptError
-            return row
-
+        taken = _until.set(time.monotonic() + AT_ONCE_S)
         reader.set_busy_timeout(0)
-        reader.row_trace = hand_over
+        reader.row_trace = _next_row
         try:
-            done = _in_transaction(
-                reader, "BEGIN", _watched(job, lambda: time.monotonic() > until, AT_ONCE_STEPS)
-            )
-        except apsw.Error:
+            done = _in_transaction(reader, "BEGIN", _watched(job, _next_steps, AT_ONCE_STEPS))
+        except (apsw.Error, _TakesLonger):
             return None
         finally:
             reader.row_trace = None
             reader.set_busy_handler(_BusyWait())
             self._give_back(reader)
+            _until.reset(taken)
         return (done,)
 
     def _idle_reader(self) -> apsw.Connection | None:
@@ -302,6 +295,31 @@ def _watched(
             db.set_progress_handler(None)
 
     return watched
+
+
+class _TakesLonger(Exception):
+    """A read that is done at once is to be begun anew in a thread."""
+
+
+_until: Final = ContextVar("_until", default=float("inf"))
+"""When the read that is done at once has taken its time."""
+
+
+def hurry() -> None:
+    """Give a read up that is done at once and has taken its time; for jobs that look at more than rows."""
+    if time.monotonic() > _until.get():
+        raise _TakesLonger
+
+
+def _next_row(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
+    """Long texts take their readers far longer than they take SQLite."""
+    hurry()
+    return row
+
+
+def _next_steps() -> bool:
+    hurry()
+    return False
 
 
 def _cancellable(job: Callable[[apsw.Connection], T]) -> Callable[[apsw.Connection], T]:
