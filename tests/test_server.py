@@ -183,7 +183,19 @@ def test_requests_that_name_another_site_are_refused_on_every_route(store_path: 
             assert status(port, method, route, Host="evil.example") == 421
             assert status(port, method, route, Host=f"127.0.0.1.evil.example:{port}") == 421
             assert status(port, method, route, Origin="http://evil.example") == 403
+            assert status(port, method, route, Host=f"localhost:{port}.evil.example") == 421
             assert status(port, method, route, Origin="null") == 403
+            assert status(port, method, route, Origin=f"http://localhost:{port}.evil.example") == 403
+
+
+def test_an_event_stream_is_opened_by_get_alone(store_path: Path) -> None:
+    with serving(store_path) as (port, running):
+        assert status(port, "HEAD", "/sse") == 405
+        assert status(port, "POST", "/sse") == 405
+        running.terminate()
+        assert running.wait(20) == 0
+        assert running.stderr is not None
+        assert running.stderr.read() == ""
 
 
 def status(port: int, method: str, route: str, **headers: str) -> int:

@@ -80,9 +80,14 @@ def test_a_server_that_others_can_reach_answers_only_to_names_it_was_given(store
             given = BEARER | {"Host": host} | ({"Origin": origin} if origin else {})
             return knock(port, "GET", "/anything", None, **given).status
 
-        for host in ("memory.example", "memory.example:443", "box:81", "localhost", f"127.0.0.1:{port}"):
+        for host in ("memory.example", "MEMORY.example:443", "box:81", "localhost", f"127.0.0.1:{port}"):
             assert status(host) == 404
-        for origin in ("https://memory.example", "http://memory.example:8080", "https://box:81"):
+        for origin in (
+            "https://memory.example",
+            "https://Memory.Example",
+            "http://memory.example:8080",
+            "https://box:81",
+        ):
             assert status("memory.example", origin) == 404
         for host in ("box", "box:82", "0.0.0.0", "evil.example", "memory.example.evil.example", "example"):
             assert status(host) == 421

@@ -45,6 +45,7 @@ def same_site(host: str, allowed: Iterable[str] = ()) -> TransportSecuritySettin
 
     An allowed host without a port is allowed with every port. Raises InvalidArgument.
     """
+    host = host.lower()
     names = [*_LOOPBACK_NAMES, *(() if _is_everywhere(host) else [f"[{host}]" if ":" in host else host])]
     hosts = [pattern for name in names for pattern in (name, f"{name}:*")]
     for given in allowed:
@@ -69,15 +70,28 @@ def _is_everywhere(host: str) -> bool:
 
 
 class SameSite:
-    """Answers only requests whose Host and Origin are this server's own."""
+    """Answers only requests whose Host and Origin are this server's own, in capitals or not."""
 
     def __init__(self, app: ASGIApp, settings: TransportSecuritySettings) -> None:
         self._app = app
         self._check = TransportSecurityMiddleware(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refusal = await self._check.validate_request(Request(scope)) if scope["type"] == "http" else None
-        await (refusal or self._app)(scope, receive, send)
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        scope = {**scope, "headers": [_site_header(*header) for header in scope["headers"]]}
+        refusal = await self._check.validate_request(Request(scope))
+        return await (refusal or self._app)(scope, receive, send)
+
+
+def _site_header(name: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """A header as it is compared. A host is nobody's where it is none: all that follows a name of ours and a
+    colon would be taken for a port."""
+    if name not in (b"host", b"origin"):
+        return name, value
+    value = value.lower()
+    host = value.partition(b"://")[2] if name == b"origin" else value
+    return name, value if _HOST.fullmatch(host.decode("latin-1")) else b"none"
 
 
 class Bearer:

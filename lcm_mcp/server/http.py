@@ -54,6 +54,8 @@ class _SseEndpoint:
         self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":  # HEAD, which routes take along, would hold a stream that nobody reads
+            return await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
         if self._open >= limits.MOST_SESSIONS:
             sentence = f"{self._open} event streams are open, and no more are taken. Try again in a while."
             return await unavailable(sentence)(scope, receive, send)
