@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
 
 import apsw
@@ -22,7 +22,7 @@ from lcm_mcp.transcript.importers.places import is_transcript
 
 async def follow_folder(work: Workplace, path: Path, wish: Wish) -> None:
     """Follow what appears in a folder or below it."""
-    await work.store.write(followed.follow_folders, [Folder(Path(os.path.abspath(path)), wish, 0)])
+    await work.store.write(followed.follow_folders, [Folder(os.path.abspath(path), wish, 0)])
 
 
 async def new_files(work: Workplace, seen: Seen) -> list[Glance]:
@@ -59,8 +59,8 @@ def looked_into(folders: Sequence[Folder], deadline: float) -> Seen:
         # A folder that changed just now may change again without another time: look once more.
         noted = changed_at if time.time_ns() - changed_at > 1_000_000_000 else 0
         if known.get((folder.path, folder.wish.session)) != noted:
-            seen.folders.append(replace(folder, mtime=noted))
-        below = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+            seen.folders.append(folder._replace(mtime=noted))
+        below = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
         waiting += [
             Folder(each, folder.wish, 0) for each in below if (each, folder.wish.session) not in known
         ]

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -301,11 +302,10 @@ def entry_id_of(
     return plain + named
 
 
-@frozen
-class Folder:
+class Folder(NamedTuple):
     """A folder whose new files are followed too; mtime is that of its last look, in nanoseconds."""
 
-    path: Path
+    path: str
     wish: Wish
     mtime: int
 
@@ -326,13 +326,16 @@ def stop(db: apsw.Connection, session: SessionId) -> list[str]:
 
 def folders(db: apsw.Connection) -> list[Folder]:
     rows = db.execute("SELECT path, format, session, fold, mtime FROM followed_folder ORDER BY path, session")
-    return [
-        Folder(Path(path), Wish(format, session, bool(fold)), mtime)
-        for path, format, session, fold, mtime in rows
-    ]
+    return [Folder(path, _wish(format, session, fold), mtime) for path, format, session, fold, mtime in rows]
 
 
-def can_be_written(path: Path) -> bool:
+@lru_cache(16)
+def _wish(format: str, session: str, fold: int) -> Wish:
+    """Folders are many, and how they were imported is alike."""
+    return Wish(format, session, bool(fold))
+
+
+def can_be_written(path: Path | str) -> bool:
     """Whether the store can hold a path: only UTF-8. Any other file is read, but not followed."""
     try:
         str(path).encode()
@@ -347,7 +350,7 @@ def follow_folders(db: apsw.Connection, found: Iterable[Folder]) -> None:
     db.executemany(
         """INSERT INTO followed_folder(path, session, format, fold, mtime) VALUES(?1, ?2, ?3, ?4, ?5)
             ON CONFLICT(path, session) DO UPDATE SET format = ?3, fold = ?4, mtime = ?5""",
-        [(str(each.path), each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in known],
+        [(each.path, each.wish.session, each.wish.format, each.wish.fold, each.mtime) for each in known],
     )
 
 
