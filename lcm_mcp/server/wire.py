@@ -22,6 +22,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 import mcp_types as types
+import orjson
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -57,7 +58,7 @@ class Replies(anyio.abc.ObjectSendStream[SessionMessage]):
     async def send(self, item: SessionMessage) -> None:
         """Raises anyio.BrokenResourceError where the client gets no more: there is nobody left to tell."""
         message = item.message
-        line = memoryview(message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+        line = memoryview(_written(message))
         try:
             async with self._one:
                 if left := _write_at_once(self._wire, line):
@@ -214,6 +215,15 @@ def _readable(line: bytes) -> str:
             if (whole := sound(given)) != given:
                 return whole
     return text
+
+
+def _written(message: types.JSONRPCMessage) -> bytes:
+    """A message as its line; an answer is plain JSON already, which orjson writes several times as fast."""
+    if isinstance(message, types.JSONRPCResponse):
+        with contextlib.suppress(TypeError):  # an integer over 64 bits or half of a surrogate pair
+            answer = {"jsonrpc": "2.0", "id": message.id, "result": message.result}
+            return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
 
 
 def _write_at_once(wire: int, line: memoryview) -> memoryview:
