@@ -26,6 +26,7 @@ from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
 from lcm_mcp.server.inspector.pages import PAGE_PATHS
 from lcm_mcp.server.limits import Calls
+from lcm_mcp.server.messages import has_odd_id, readable
 
 OPEN_PATHS: Final = ("/health", *PAGE_PATHS)
 """What answers without a token; it says nothing private. The page asks for the token it then sends."""
@@ -171,12 +172,34 @@ class WholeBody:
         if body is None:
             sentence = f"The request is larger than {limits.MOST_BODY_BYTES} bytes. Send it in parts."
             return await refused(413, sentence)(scope, receive, send)
-        first: deque[Message] = deque([{"type": "http.request", "body": body, "more_body": False}])
+        return await self._app(scope, _before(receive, body), send)
 
-        async def replay() -> Message:
-            return first.popleft() if first else await receive()
 
-        return await self._app(scope, replay, send)
+class Readable:
+    """Hands on a message as the SDK can read it; a request by an id that none may have is refused."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            return await self._app(scope, receive, send)
+        message = await receive()  # all of it, see WholeBody
+        body: bytes = message.get("body", b"")
+        if has_odd_id(body):
+            sentence = "The id of a request is a text or a whole number."
+            return await refused(400, sentence)(scope, receive, send)
+        return await self._app(scope, _before(receive, readable(body)), send)
+
+
+def _before(receive: Receive, body: bytes) -> Receive:
+    """What is received where a whole body comes first."""
+    first: deque[Message] = deque([{"type": "http.request", "body": body, "more_body": False}])
+
+    async def replay() -> Message:
+        return first.popleft() if first else await receive()
+
+    return replay
 
 
 async def _body(scope: Scope, receive: Receive) -> bytes | None:

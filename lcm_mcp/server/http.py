@@ -33,7 +33,16 @@ from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
 from lcm_mcp.server.building import build_server
 from lcm_mcp.server.ending import Ending
-from lcm_mcp.server.guards import Answering, Bearer, SameSite, WholeBody, is_loopback, same_site, unavailable
+from lcm_mcp.server.guards import (
+    Answering,
+    Bearer,
+    Readable,
+    SameSite,
+    WholeBody,
+    is_loopback,
+    same_site,
+    unavailable,
+)
 from lcm_mcp.server.inspector import inspector_routes
 from lcm_mcp.server.limits import Calls
 
@@ -135,8 +144,8 @@ def http_app(
     return Starlette(
         routes=[
             Route("/sse", endpoint=_SseEndpoint(server, sse), methods=["GET"]),
-            Mount("/messages/", app=sse.handle_post_message),
-            Route("/mcp", endpoint=_StreamableEndpoint(manager)),
+            Mount("/messages/", app=Readable(sse.handle_post_message)),
+            Route("/mcp", endpoint=Readable(_StreamableEndpoint(manager))),
             Route("/health", endpoint=_health, methods=["GET"]),
             *inspector_routes(service, calls),
         ],

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import json
 import os
 import select
 import threading
@@ -26,7 +25,7 @@ import orjson
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from lcm_mcp.tools.text import sound
+from lcm_mcp.server.messages import has_odd_id, readable
 
 
 class Wire:
@@ -99,9 +98,10 @@ class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
                 raise
             self._heard()
             try:
-                message = types.jsonrpc_message_adapter.validate_json(text := _readable(line), by_name=False)
-                if isinstance(message, types.JSONRPCNotification) and '"id"' in text:
-                    _refuse_id(text)
+                text = readable(line).decode(errors="replace")
+                message = types.jsonrpc_message_adapter.validate_json(text, by_name=False)
+                if isinstance(message, types.JSONRPCNotification) and has_odd_id(line):
+                    raise ValueError
             except ValueError as fault:
                 await self._replies.send(SessionMessage(_not_a_message(fault)))
                 continue
@@ -147,12 +147,6 @@ def _not_a_message(fault: Exception) -> types.JSONRPCError:
     is_json = not (isinstance(fault, ValidationError) and fault.errors()[0]["type"] == "json_invalid")
     code, what = (types.INVALID_REQUEST, "a JSON-RPC message") if is_json else (types.PARSE_ERROR, "JSON")
     return types.JSONRPCError(jsonrpc="2.0", id=None, error=types.ErrorData(code=code, message=f"not {what}"))
-
-
-def _refuse_id(text: str) -> None:
-    """Raises ValueError where what looks like a notification is a request of an id that none may have."""
-    if "id" in json.loads(text):
-        raise ValueError
 
 
 def _kept_apart(standard: int, instead: int) -> int:
@@ -203,18 +197,6 @@ class _Lines:
                         self._room.acquire()
                         loop.call_soon_threadsafe(self._hand_over, line)
             loop.call_soon_threadsafe(self._given.close)
-
-
-def _readable(line: bytes) -> str:
-    """The line as the SDK can read it: escaped lone surrogates, which JavaScript sends, are replaced, and a
-    byte order mark, which PowerShell puts before what it pipes, is left out."""
-    text = line.decode("utf-8-sig", errors="replace")
-    if "\\ud" in text.lower():
-        with contextlib.suppress(ValueError, RecursionError):
-            given = json.dumps(json.loads(text), ensure_ascii=False)
-            if (whole := sound(given)) != given:
-                return whole
-    return text
 
 
 def _written(message: types.JSONRPCMessage) -> bytes:
