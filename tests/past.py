@@ -70,12 +70,15 @@ class History:
             entries.append({"role": ROLES[number % 2], "content": text, "at": at})
         await self.service.append(key, entries, project=project)
 
+    def _key(self, which: int) -> str:
+        return self.keys[which % len(self.keys)]
+
     async def do(self, deed: tuple[str, Any, Any]) -> None:
         """What cannot be done yet is left out."""
         kind, which, what = deed
         self.done += 1
         store = self.service.work.store
-        key = self.keys[which % len(self.keys)] if kind in ("say", "fold", "over", "rewind", "fork") else ""
+        key = self._key(which) if kind in ("say", "fold", "over", "rewind", "fork") else ""
         path = await store.read(on_path, key) if key else []
         match kind:
             case "say":

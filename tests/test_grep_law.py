@@ -172,7 +172,7 @@ async def found(
     deeds = list(between)
     cursor: str | None = None
     mode, pattern = asked["pattern"]
-    given = {
+    query: dict[str, Any] = {
         **asked,
         "pattern": pattern,
         "mode": mode,
@@ -180,7 +180,7 @@ async def found(
         "until": time_of(asked["until"]),
     }
     for _ in range(1000):
-        page = await history.service.grep(GrepQuery(**given, session=session, node=node, cursor=cursor))
+        page = await history.service.grep(GrepQuery(**query, session=session, node=node, cursor=cursor))
         for hit in page.hits:
             ref = hit.ref.rpartition("/")[2]
             hits.append((f"{hit.session} {ref}", f"{hit.session} {ref}{' removed' * hit.removed}"))

@@ -122,7 +122,8 @@ def test_answers_failures_and_refusals_are_what_their_version_says(
         assert [block["type"] for block in expanded["content"]] == ["text", "image"]
         assert expanded["content"][1] == {"type": "image", "data": PICTURE, "mimeType": "image/png"}
         assert PICTURE not in json.dumps([expanded["content"][0], expanded["structuredContent"]])
-        for number, arguments in ((-3, {"id": "e99", "session": "s"}), (2**53, {"id": []}), ("", {})):
+        wrong: dict[object, dict[str, object]] = {-3: {"id": "e99"}, 2**53: {"id": []}, "": {}}
+        for number, arguments in wrong.items():
             failed = called(number, "lcm_expand", **arguments)
             assert failed["isError"] is True
             assert [block["type"] for block in failed["content"]] == ["text"]
