@@ -74,10 +74,21 @@ def test_a_client_that_says_nothing_and_leaves_ends_the_server(store_path: Path)
     assert (messages, ended.returncode, ended.stdout, ended.stderr) == ([], 0, b"", b"")
 
 
-def test_a_cancelled_call_is_not_waited_for_at_the_end(store_path: Path) -> None:
-    cancel = line("notifications/cancelled", {"requestId": 1})
-    messages, ended = piped(store_path, OPENING + tool(1, "lcm_sessions") + cancel + tool(2, "lcm_sessions"))
+@pytest.mark.parametrize(("asked", "cancelled"), [("1", 1), ("1", "1"), ('"1"', 1)])
+def test_a_cancelled_call_is_not_waited_for_at_the_end(
+    asked: str, cancelled: object, store_path: Path
+) -> None:
+    call = tool(1, "lcm_sessions").replace('"id": 1', f'"id": {asked}')
+    cancel = line("notifications/cancelled", {"requestId": cancelled})
+    messages, ended = piped(store_path, OPENING + call + cancel + tool(2, "lcm_sessions"))
     assert {message["id"] for message in messages} >= {0, 2}
+    assert ended.returncode == 0
+
+
+def test_what_cancels_no_call_takes_no_reply_away(store_path: Path) -> None:
+    cancel = "".join(line("notifications/cancelled", {"requestId": each}) for each in (True, 1.0, None, []))
+    messages, ended = piped(store_path, OPENING + tool(1, "lcm_sessions") + cancel)
+    assert [message["id"] for message in messages if message["id"] is not None] == [0, 1]
     assert ended.returncode == 0
 
 

@@ -15,13 +15,14 @@ import os
 import select
 import threading
 from collections.abc import Callable
-from typing import Final, Self, cast
+from typing import Final, Self
 
 import anyio
 import anyio.abc
 import anyio.to_thread
 import mcp_types as types
 import orjson
+from mcp.shared.dispatcher import as_request_id, coerce_request_id
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
@@ -109,7 +110,7 @@ class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
                 case types.JSONRPCRequest(id=request):
                     self._unanswered.add(request)
                 case types.JSONRPCNotification(method="notifications/cancelled", params=dict(params)):
-                    self._unanswered.discard(params.get("requestId"))  # is never answered
+                    self._unanswered.discard(as_request_id(params.get("requestId")))  # is never answered
                 case _:
                     pass
             return SessionMessage(message)
@@ -122,18 +123,18 @@ class Messages(anyio.abc.ObjectReceiveStream[SessionMessage]):
 
 
 class _Unanswered:
-    """The requests that still want a reply; the SDK would drop them when stdin ends."""
+    """The requests that still want a reply; the SDK would drop them when stdin ends. To it, "7" is 7."""
 
     def __init__(self) -> None:
         self._ids: list[types.RequestId] = []
         self._changed = anyio.Event()
 
     def add(self, request: types.RequestId) -> None:
-        self._ids.append(request)
+        self._ids.append(coerce_request_id(request))
 
-    def discard(self, request: object) -> None:
-        if request in self._ids:
-            self._ids.remove(cast("types.RequestId", request))
+    def discard(self, request: types.RequestId | None) -> None:
+        if request is not None and (known := coerce_request_id(request)) in self._ids:
+            self._ids.remove(known)
             self._changed.set()
 
     async def none_left(self) -> None:
