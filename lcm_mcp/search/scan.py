@@ -93,14 +93,13 @@ def scan(
     removed: set[TextId] = set()
     rows = summaries = 0
     last: Position | None = None
-    unhurried = CLOCK_EVERY
+    look_at = CLOCK_EVERY
     for candidate in _candidates(db, scope, wanted, after):
-        if (
-            rows + summaries >= unhurried and candidate.position != last
-        ):  # never among those who hold one text
+        # Never among those who hold one text: the next page would not know that it was a hit.
+        if rows + summaries >= look_at and candidate.position != last:
             if time.monotonic() > deadline:
                 return Scanned(tuple(found), True, False, rows, summaries, last)
-            unhurried = rows + summaries + CLOCK_EVERY
+            look_at = rows + summaries + CLOCK_EVERY
         last = candidate.position
         rows, summaries = rows + (last.node == 0), summaries + (last.node > 0)
         hit = _match(candidate, wanted, scope)
