@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from lcm_mcp.errors import StoreClosed, StoreUnavailable, UnknownSession
 from lcm_mcp.service import following
 from lcm_mcp.service.intake import facts_at
 from lcm_mcp.service.requests import GrepQuery
-from lcm_mcp.storage.connections import AT_ONCE_S, Store
+from lcm_mcp.storage.connections import AT_ONCE_S, READERS, STANDING_S, Store
 from lcm_mcp.transcript.followed import Facts
 
 LONG = 3_000_000
@@ -73,34 +74,48 @@ async def test_a_long_read_is_begun_anew_in_a_thread_while_others_go_on(store_pa
         assert turns > 3
 
 
+def work() -> None:
+    until = time.thread_time() + 2 * AT_ONCE_S
+    while time.thread_time() < until:
+        pass
+
+
+def stand() -> None:
+    """As on a drive far away."""
+    time.sleep(AT_ONCE_S + STANDING_S)
+
+
+DWELLING = pytest.mark.parametrize("dwell", [work, stand])
+
+
+@DWELLING
 async def test_a_read_that_dwells_on_its_rows_is_begun_anew_in_a_thread_like_one_of_many_steps(
-    store_path: Path,
+    store_path: Path, dwell: Callable[[], None]
 ) -> None:
-    def dwell(db: apsw.Connection) -> int:
+    def read(db: apsw.Connection) -> int:
         looked_at = 0
         for _ in db.execute("SELECT body FROM text"):
             looked_at += 1
             here[threading.get_ident()] = looked_at
-            time.sleep(2 * AT_ONCE_S)
+            dwell()
         return looked_at
 
     here: dict[int, int] = {}
     async with opened(store_path) as store:
         await store.write(put, *"abcdef")
         await warm(store)
-        assert await store.read_soon(dwell) == 6
+        assert await store.read_soon(read) == 6
         assert here.pop(threading.get_ident()) == 1
         assert list(here.values()) == [6]
 
 
+@DWELLING
 async def test_a_read_that_looks_at_many_files_is_begun_anew_in_a_thread_and_reads_them_on_there(
-    store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dwell: Callable[[], None]
 ) -> None:
-    """Slow ones, as on a drive far away."""
-
     def looked(path: str) -> Facts | None:
         on.append(threading.get_ident())
-        time.sleep(2 * AT_ONCE_S)
+        dwell()
         return facts_at(path)
 
     on: list[int] = []
@@ -114,6 +129,28 @@ async def test_a_read_that_looks_at_many_files_is_begun_anew_in_a_thread_and_rea
         assert len((await service.grep(GrepQuery("row", session="*"))).hits) == 4
         assert on.count(threading.get_ident()) <= 1
         assert len(on) == 4 + on.count(threading.get_ident())
+
+
+async def test_a_short_read_is_not_kept_waiting_by_as_many_long_ones_as_threads_take(
+    store_path: Path,
+) -> None:
+    let_go = threading.Event()
+
+    def dwell(db: apsw.Connection) -> list[str]:
+        let_go.wait(30)
+        return bodies(db)
+
+    async with opened(store_path) as store:
+        await store.write(put, "a", "b")
+        with anyio.fail_after(20):
+            async with anyio.create_task_group() as tasks:
+                for _ in range(2 * READERS):
+                    tasks.start_soon(store.read, dwell)
+                await anyio.wait_all_tasks_blocked()
+                for _ in range(5):
+                    assert await store.read_soon(bodies) == ["a", "b"]
+                assert not let_go.is_set()
+                let_go.set()
 
 
 async def test_others_have_their_turn_between_reads_however_short_these_are(store_path: Path) -> None:

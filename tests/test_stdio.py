@@ -86,7 +86,9 @@ def test_a_cancelled_call_is_not_waited_for_at_the_end(
 
 
 def test_what_cancels_no_call_takes_no_reply_away(store_path: Path) -> None:
-    cancel = "".join(line("notifications/cancelled", {"requestId": each}) for each in (True, 1.0, None, "one"))
+    cancel = "".join(
+        line("notifications/cancelled", {"requestId": each}) for each in (True, 1.0, None, "one")
+    )
     messages, ended = piped(store_path, OPENING + tool(1, "lcm_sessions") + cancel)
     assert [message["id"] for message in messages if message["id"] is not None] == [0, 1]
     assert ended.returncode == 0

@@ -15,8 +15,9 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
-from typing import Concatenate, Final, ParamSpec, TypeVar
+from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -43,6 +44,8 @@ BUSY_POLL_S: Final = 0.01
 CANCEL_CHECK_STEPS: Final = 20_000
 """SQLite steps between two looks at whether the caller was cancelled; about a millisecond of work."""
 AT_ONCE_S: Final = 0.002
+STANDING_S: Final = 0.05
+"""And by the clock so much longer, since it may wait for the disk."""
 AT_ONCE_STEPS: Final = 50
 """SQLite steps between two looks at the clock; few, as a step of a full-text index may read many pages."""
 
@@ -213,10 +216,11 @@ class Store:
 
     def _read_at_once(self, job: Callable[[apsw.Connection], T]) -> tuple[T] | None:
         """None where it would take too long, or failed: who does it again in a thread says why."""
-        reader = self._idle_reader()
-        if reader is None:
+        try:
+            reader = self._take_reader()
+        except apsw.Error:
             return None
-        taken = _until.set(time.monotonic() + AT_ONCE_S)
+        taken = _until.set(_Until(time.monotonic() + AT_ONCE_S, time.thread_time() + AT_ONCE_S))
         reader.set_busy_timeout(0)
         reader.row_trace = _next_row
         try:
@@ -301,13 +305,26 @@ class _TakesLonger(Exception):
     """A read that is done at once is to be begun anew in a thread."""
 
 
-_until: Final = ContextVar("_until", default=float("inf"))
-"""When the read that is done at once has taken its time."""
+class _Until(NamedTuple):
+    """When the read that is done at once has taken its time: by the clock, and by its thread's work."""
+
+    clock: float
+    worked: float
+
+
+_NEVER: Final = _Until(inf, inf)
+_until: Final = ContextVar[_Until]("_until")
 
 
 def hurry() -> None:
-    """Give a read up that is done at once and has taken its time; for jobs that look at more than rows."""
-    if time.monotonic() > _until.get():
+    """Give a read up that is done at once and has taken its time; for jobs that look at more than rows.
+
+    Waiting for the interpreter, which other threads have, is no work, and who waits for it waits in any case.
+    """
+    until = _until.get(_NEVER)
+    if (now := time.monotonic()) > until.clock and (
+        time.thread_time() > until.worked or now > until.clock + STANDING_S
+    ):
         raise _TakesLonger
 
 
