@@ -13,6 +13,7 @@ from connecting import ERAS, TRANSPORTS, Era, Transport, answered, asked, comman
 from harbour import memory, talk
 from mcp import Client
 from mcp.client.sse import sse_client
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from lcm_mcp import server
@@ -264,3 +265,7 @@ async def test_who_collects_spans_gets_one_of_each_request(store_path: Path) -> 
         process.terminate()
         _, told = process.communicate()
         assert "tools/call lcm_sessions" in told.splitlines()
+
+
+def test_the_sdk_wraps_requests_in_spans_and_in_nothing_else_that_would_be_left_out() -> None:
+    assert [type(each).__name__ for each in Server("bare").middleware] == ["OpenTelemetryMiddleware"]
