@@ -18,7 +18,8 @@ from lcm_mcp.errors import StoreClosed, StoreUnavailable, UnknownSession
 from lcm_mcp.service import following
 from lcm_mcp.service.intake import facts_at
 from lcm_mcp.service.requests import GrepQuery
-from lcm_mcp.storage.connections import AT_ONCE_S, READERS, STANDING_S, Store
+from lcm_mcp.storage.connections import READERS, Store
+from lcm_mcp.storage.hurrying import AT_ONCE_S, STANDING_S
 from lcm_mcp.transcript.followed import Facts
 
 LONG = 3_000_000

@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from lcm_mcp.service.workplace import Workplace
-from lcm_mcp.storage.connections import hurry
+from lcm_mcp.storage.hurrying import hurry
 from lcm_mcp.transcript import followed
 from lcm_mcp.transcript.followed import Folder, Glance, Wish
 from lcm_mcp.transcript.importers.places import is_transcript

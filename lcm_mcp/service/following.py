@@ -30,7 +30,8 @@ from lcm_mcp.service.importing import register
 from lcm_mcp.service.intake import Intake, Moved, facts_at, masking_of, read_on, source_of, store_batch
 from lcm_mcp.service.memory import fold_beside
 from lcm_mcp.service.workplace import EVERYWHERE, Workplace, named_session
-from lcm_mcp.storage.connections import hurry, translated
+from lcm_mcp.storage.connections import translated
+from lcm_mcp.storage.hurrying import hurry
 from lcm_mcp.transcript import followed, sessions
 from lcm_mcp.transcript.batches import NO_LIMIT, SHORTLY, whole_file
 from lcm_mcp.transcript.followed import MORE_TO_READ, UNKNOWN_FORMAT, UNREAD, Folder, Followed, Glance, Wish

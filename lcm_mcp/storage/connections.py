@@ -13,11 +13,9 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from math import inf
 from pathlib import Path
-from typing import Concatenate, Final, NamedTuple, ParamSpec, TypeVar
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import anyio
 import anyio.from_thread
@@ -35,6 +33,7 @@ from lcm_mcp.errors import (
 )
 from lcm_mcp.storage import backups, files
 from lcm_mcp.storage.checkpoints import Log
+from lcm_mcp.storage.hurrying import STEPS, TakesLonger, at_once, next_steps
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,11 +42,6 @@ READERS: Final = 4
 BUSY_POLL_S: Final = 0.01
 CANCEL_CHECK_STEPS: Final = 20_000
 """SQLite steps between two looks at whether the caller was cancelled; about a millisecond of work."""
-AT_ONCE_S: Final = 0.002
-STANDING_S: Final = 0.05
-"""And by the clock so much longer, since it may wait for the disk."""
-AT_ONCE_STEPS: Final = 50
-"""SQLite steps between two looks at the clock; few, as a step of a full-text index may read many pages."""
 
 
 @dataclass(slots=True)
@@ -143,8 +137,8 @@ class Store:
         self, job: Callable[Concatenate[apsw.Connection, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         """The same of what mostly takes no longer than the way to a thread and back does: it is done here and
-        now, while nobody else is served, and begun anew in a thread once it has taken AT_ONCE_S. Others have
-        their turn before each."""
+        now, while nobody else is served, and begun anew in a thread once it has taken its time, see hurrying.
+        Others have their turn before each."""
         await anyio.lowlevel.checkpoint()
         done = self._read_at_once(lambda db: job(db, *args, **kwargs))
         return await self.read(job, *args, **kwargs) if done is None else done[0]
@@ -220,18 +214,15 @@ class Store:
             reader = self._take_reader()
         except apsw.Error:
             return None
-        taken = _until.set(_Until(time.monotonic() + AT_ONCE_S, time.thread_time() + AT_ONCE_S))
         reader.set_busy_timeout(0)
-        reader.row_trace = _next_row
         try:
-            done = _in_transaction(reader, "BEGIN", _watched(job, _next_steps, AT_ONCE_STEPS))
-        except (apsw.Error, _TakesLonger):
+            with at_once(reader):
+                done = _in_transaction(reader, "BEGIN", _watched(job, next_steps, STEPS))
+        except (apsw.Error, TakesLonger):
             return None
         finally:
-            reader.row_trace = None
             reader.set_busy_handler(_BusyWait())
             self._give_back(reader)
-            _until.reset(taken)
         return (done,)
 
     def _idle_reader(self) -> apsw.Connection | None:
@@ -299,44 +290,6 @@ def _watched(
             db.set_progress_handler(None)
 
     return watched
-
-
-class _TakesLonger(Exception):
-    """A read that is done at once is to be begun anew in a thread."""
-
-
-class _Until(NamedTuple):
-    """When the read that is done at once has taken its time: by the clock, and by its thread's work."""
-
-    clock: float
-    worked: float
-
-
-_NEVER: Final = _Until(inf, inf)
-_until: Final = ContextVar[_Until]("_until")
-
-
-def hurry() -> None:
-    """Give a read up that is done at once and has taken its time; for jobs that look at more than rows.
-
-    Waiting for the interpreter, which other threads have, is no work, and who waits for it waits in any case.
-    """
-    until = _until.get(_NEVER)
-    if (now := time.monotonic()) > until.clock and (
-        time.thread_time() > until.worked or now > until.clock + STANDING_S
-    ):
-        raise _TakesLonger
-
-
-def _next_row(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
-    """Long texts take their readers far longer than they take SQLite."""
-    hurry()
-    return row
-
-
-def _next_steps() -> bool:
-    hurry()
-    return False
 
 
 def _cancellable(job: Callable[[apsw.Connection], T]) -> Callable[[apsw.Connection], T]:
