@@ -19,7 +19,7 @@ import apsw
 AT_ONCE_S: Final = 0.002
 STANDING_S: Final = 0.05
 """By the clock so much longer, since it may wait for the disk."""
-STEPS: Final = 50
+STEPS: Final = 200
 """SQLite steps between two looks at the clock; few, as a step of a full-text index may read many pages."""
 
 
