@@ -164,11 +164,12 @@ def _candidates(
         parts.append(streams.rows(db, scope, sought, span))
     if wanted.summaries and wanted.role is None:
         parts.append(streams.summaries(db, scope, sought, span))
-    for candidate in heapq.merge(*parts, key=itemgetter(0), reverse=newest):  # by position
-        # The span takes in the text that the last page ended at, and a row shares it with its summaries. What
-        # came to hold that very text since is no further hit.
-        if after is None or _beyond(candidate.position, after, newest):
-            yield candidate
+    merged = heapq.merge(*parts, key=itemgetter(0), reverse=newest)  # by position
+    if after is None:
+        return merged
+    # The span takes in the text that the last page ended at, and a row shares it with its summaries. What
+    # came to hold that very text since is no further hit.
+    return (candidate for candidate in merged if _beyond(candidate.position, after, newest))
 
 
 def _beyond(position: Position, after: Position, newest_first: bool) -> bool:

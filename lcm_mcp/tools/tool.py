@@ -118,22 +118,24 @@ class Tool(Generic[A, R]):
         while True:
             answer, pictures = self._parted(await self.run(service, arguments))
             text, structured = self._text(asked, answer, self.render), written(answer)
-            excess = self._excess(asked, text, structured)
+            size = _size(text, structured)
+            excess = self._excess(asked, text, size)
             arguments = None if excess <= 1 else self._smaller(arguments, excess)
             if arguments is None:
                 break
-        if _size(text, structured) > MOST_BYTES and self.brief is not None:
+        if size > MOST_BYTES and self.brief is not None:
             text = self._text(asked, answer, self.brief)
-        if (size := _size(text, structured)) > MOST_BYTES:
+            size = _size(text, structured)
+        if size > MOST_BYTES:
             raise AnswerTooLarge(size)
         return Answered(text, orjson.loads(structured), pictures)
 
     def _parted(self, answer: R) -> tuple[R, tuple[Picture, ...]]:
         return (answer, ()) if self.pictures is None else self.pictures(answer)
 
-    def _excess(self, asked: A, text: str, structured: bytes) -> float:
-        """How many times too large a page is."""
-        excess = _size(text, structured) / MOST_BYTES
+    def _excess(self, asked: A, text: str, size: int) -> float:
+        """How many times too large a page is, whose channels have `size` bytes."""
+        excess = size / MOST_BYTES
         paging = self.paging
         if paging is not None and not asked.model_fields_set & {paging.argument, *paging.also}:
             excess = max(excess, len(text.encode()) / DEFAULT_BYTES)
