@@ -117,6 +117,7 @@ async def test_a_question_is_answered_as_the_tool_of_that_name_and_a_wrong_one_i
 ) -> None:
     async with memory(store_path) as service:
         await folded(service)
+        await service.index()  # else the server does, and what had to be read is another number then
         with serving(store_path) as (port, _):
             for name, arguments in (
                 ("lcm_sessions", {"project": "*"}),
