@@ -15,6 +15,7 @@ import apsw
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from past import on_path
 from stores import serving
 
 from lcm_mcp.search import index, scope, streams
@@ -90,16 +91,6 @@ async def live(service: Service, folder: Path, deeds: list[tuple[str, int, Any]]
 
 def entry(text: str, place: int) -> dict[str, str]:
     return {"role": ROLES[place % 2], "content": text}
-
-
-def on_path(db: apsw.Connection, key: str) -> list[int]:
-    """The numbers of a session's rows from its leaf back."""
-    number, seq = next(db.execute("SELECT id, leaf FROM session WHERE key = ?", (key,)))
-    path: list[int] = []
-    while seq:
-        path.append(seq)
-        seq = db.execute("SELECT prev FROM row WHERE session = ? AND seq = ?", (number, seq)).get
-    return path
 
 
 def every_row(db: apsw.Connection) -> list[Row]:

@@ -225,15 +225,12 @@ class Store:
             self._give_back(reader)
         return (done,)
 
-    def _idle_reader(self) -> apsw.Connection | None:
+    def _take_reader(self) -> apsw.Connection:
         with self._readers.lock:
             if self._closed:
                 raise StoreClosed
-            return self._readers.idle.pop() if self._readers.idle else None
-
-    def _take_reader(self) -> apsw.Connection:
-        if (idle := self._idle_reader()) is not None:
-            return idle
+            if self._readers.idle:
+                return self._readers.idle.pop()
         reader = files.open_reader(self.path)
         reader.set_busy_handler(_BusyWait())
         return reader
