@@ -43,6 +43,13 @@ class NoSession(LcmError):
         )
 
 
+class SessionForgotten(LcmError):
+    """A session was taken out of the store while a call was at work on it, with what the call began."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"Session s{number} was forgotten meanwhile. lcm_sessions lists those stored.")
+
+
 class UnknownAddress(LcmError):
     """An address is well formed but names nothing stored."""
 

@@ -30,12 +30,12 @@ class Summarized:
 
 
 def block(node: Summarized, tier: ShownTier) -> str:
-    """A node in one tier, as it stands in the history message."""
+    """A node in one tier, as it stands in the history message; in the primary one where it has no such."""
     if tier == "stub":
         beginning = node.texts["primary"][:STUB_CHARACTERS]
         note = f"[shortened: lcm_describe {node.address} gives the whole summary]"
         return f"{node.header}\n{escape_history(beginning)}…\n{note}"
-    return f"{node.header}\n{escape_history(node.texts[tier])}"
+    return f"{node.header}\n{escape_history(node.texts.get(tier) or node.texts['primary'])}"
 
 
 def choose_tiers(nodes: Sequence[Summarized], budget: int) -> tuple[ShownTier, ...]:

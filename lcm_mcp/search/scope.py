@@ -68,9 +68,7 @@ class Scope:
     def session(self, number: int) -> Session:
         """The session of this number, which is there."""
         if number not in self._sessions:
-            found = sessions.find_by_id(self._db, SessionId(number))
-            assert found is not None
-            self._sessions[number] = found
+            self._sessions[number] = sessions.existing(self._db, SessionId(number))
         return self._sessions[number]
 
     def path(self, session: int) -> Path:

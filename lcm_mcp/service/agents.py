@@ -28,6 +28,7 @@ from lcm_mcp.settings import LcmSettings
 from lcm_mcp.summarizers import ladder, submitted
 from lcm_mcp.transcript.path import Path
 from lcm_mcp.transcript.sealing import readable
+from lcm_mcp.transcript.sessions import existing
 from lcm_mcp.values import frozen
 
 MOST_TRIES = 5
@@ -168,6 +169,7 @@ def _span_of(place: Place) -> tuple[str, str]:
 
 
 def _take(db: apsw.Connection, session: SessionId, batches: Sequence[Sequence[Place]]) -> Task | None:
+    existing(db, session)
     found = (tasks.take(db, session, batch, now_ms()) for batch in batches)
     return next((task for task in found if task is not None), None)
 

@@ -20,6 +20,7 @@ from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.times import now_ms
 from lcm_mcp.service.windows import Window
 from lcm_mcp.service.workplace import Workplace
+from lcm_mcp.transcript.sessions import existing
 from lcm_mcp.values import frozen
 
 LEASE_POLL_S = 0.05
@@ -60,8 +61,12 @@ async def compact(work: Workplace, wanted: Wanted, progress: Progress, deadline:
 
 
 async def _lease(work: Workplace, session: SessionId, token: str, deadline: float) -> bool:
-    while not await work.store.write(leases.take_lease, session, token, now_ms()):
+    while not await work.store.write(_take, session, token):
         if time.monotonic() > deadline:
             return False
         await anyio.sleep(LEASE_POLL_S)
     return True
+
+
+def _take(db: apsw.Connection, session: SessionId, token: str) -> bool:
+    return leases.take_lease(db, existing(db, session).id, token, now_ms())

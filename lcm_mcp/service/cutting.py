@@ -81,8 +81,7 @@ class _Aim:
 
 def _aim(db: apsw.Connection, work: Workplace, session: SessionId, window: Window) -> _Aim:
     settings = work.settings.lcm
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     in_force = cuts.last_cut(db, session, STRATEGY)
     floor = None if in_force is None else in_force.tail_from
     tail = wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
@@ -130,8 +129,7 @@ def draw_cut(
 ) -> Cut | None:
     """The cut to make of the nodes that stand; None where it would not show strictly less than before, or not
     enough less to be worth the prefix that a cache holds."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     path = Path(db, session, found.leaf)
     in_force = cuts.last_cut(db, session, STRATEGY)
     now = window.weigh(shown_size(db, found, in_force, found.leaf))
@@ -229,8 +227,7 @@ def _draw(
 
 def _commit(db: apsw.Connection, session: SessionId, cut: Cut) -> Cut | None:
     """Store a cut if its nodes are still the frontier before its tail; None where they are not."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     path = Path(db, session, found.leaf)
     if cut.tail_from not in path:
         return None

@@ -78,8 +78,7 @@ async def fold(work: Workplace, goal: Goal, progress: Progress) -> None:
 
 def read_plan(db: apsw.Connection, wanted: SessionId, before: Seq, *, divided: bool) -> Plan:
     """What there is to fold and condense before row `before`; divided as in a Goal."""
-    session = sessions.find_by_id(db, wanted)
-    assert session is not None
+    session = sessions.existing(db, wanted)
     path = Path(db, session.id, session.leaf)
     end = dag.covered_end(db, session.id, path, session.leaf)
     first = path.after(end)

@@ -118,8 +118,7 @@ def _marker_id(made: Session) -> str:
 def _told(db: apsw.Connection, source: Session, fork: Session, *, created: bool) -> Forked:
     nodes = copied(db, source.id, fork.id)
     assert fork.opener is not None
-    now = sessions.find_by_id(db, fork.id)
-    assert now is not None
+    now = sessions.existing(db, fork.id)
     marker = placing.find_entry(db, fork.id, _marker_id(fork))
     return Forked(
         session=fork.key,

@@ -199,8 +199,7 @@ def _identified(db: apsw.Connection, intake: Intake, taken: Taken) -> Sealed:
 
 def _take_back(db: apsw.Connection, intake: Intake, event: TakenBack) -> None:
     """Let a path end earlier that ends where the source took rows back; what follows there stays."""
-    session = sessions.find_by_id(db, intake.fed[event.session_key].session.id)
-    assert session is not None
+    session = sessions.existing(db, intake.fed[event.session_key].session.id)
     was, to = (
         placing.find_end(db, session.id, intake.renamed.get(name, name))
         for name in map(readable, (event.was, event.to))
@@ -232,8 +231,7 @@ def _open(db: apsw.Connection, intake: Intake, found: SessionFound) -> None:
 
 
 def _store_run(db: apsw.Connection, intake: Intake, fed: Fed, entries: Sequence[Sealed]) -> None:
-    session = sessions.find_by_id(db, fed.session.id)
-    assert session is not None
+    session = sessions.existing(db, fed.session.id)
     done = append(db, session, _timed(intake, fed, entries), now_ms(), intake.large_chars)
     known = {*done.duplicates, *done.conflicts}
     fed.added += done.added

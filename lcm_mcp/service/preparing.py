@@ -118,15 +118,12 @@ async def _selected(work: Workplace, session: Session, query: PrepareQuery) -> S
 def _select(
     db: apsw.Connection, work: Workplace, wanted: SessionId, query: PrepareQuery, names_other: bool
 ) -> Session:
-    session = sessions.find_by_id(db, wanted)
-    assert session is not None
+    session = sessions.existing(db, wanted)
     if names_other:
         sessions.name_model(db, session, query.provider, query.model)
     if query.strategy is not None:
         put_strategy(db, work, session, query.strategy)
-    selected = sessions.find_by_id(db, wanted)
-    assert selected is not None
-    return selected
+    return sessions.existing(db, wanted)
 
 
 @frozen
@@ -255,7 +252,7 @@ async def _answer(
         body = write_observation(observation, change.wire if query.given else None)
         shown_bytes = size.bytes + utf8_length(recalled.block)
         seen = Observed(view.name, judged.model, shown_bytes, size.beside_bytes, body)
-        await work.store.write(observations.keep, view.session.id, seen, now_ms())
+        await work.store.write(_keep, view.session.id, seen)
     detail = observation if query.detail else None
     facts = Facts(
         query.format, status, notes, judged.estimate, judged.calibrated, receipt, detail, recalled.written
@@ -263,11 +260,16 @@ async def _answer(
     return _given(work, page(view, change, Start(), facts), view, change)
 
 
+def _keep(db: apsw.Connection, session: SessionId, seen: Observed) -> None:
+    observations.keep(db, sessions.existing(db, session).id, seen, now_ms())
+
+
 def _since(
     db: apsw.Connection, work: Workplace, view: View, query: PrepareQuery, judged: Judged
 ) -> tuple[Outline, Change, tuple[str, ...], Recalled]:
     """What the view is, what has changed since the one that the client holds, why that is not gone by, and
     what was recalled."""
+    outlined = outline(db, view)
     session, recalled = view.session, Recalled()
     asked = Asked(query.format, query.provider or session.provider, query.model or session.model)
     held = None if query.have is None else find_held(db, view, query.have, asked)
@@ -276,7 +278,7 @@ def _since(
         room = None if judged.window is None else judged.window.tokens - judged.tokens
         recalled = recall(db, view, query.query, room, work.meaning)
     change, recalled = _changed(db, view, query.format, None if isinstance(held, str) else held, recalled)
-    return outline(db, view), change, unheld, recalled
+    return outlined, change, unheld, recalled
 
 
 def _changed(

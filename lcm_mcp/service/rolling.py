@@ -115,8 +115,7 @@ def read_eviction(
 ) -> Eviction | None:
     """What there is to evict; None where that is nothing, or nothing worth a cut. most is what a call may
     be given, in tokens, where that may be less than half the window."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     in_force = cuts.last_cut(db, session, STRATEGY)
     floor = None if in_force is None else in_force.tail_from
     tail = wanted_tail(db, found, window, floor, split=settings.split_oversized_unit)
@@ -303,8 +302,7 @@ def _draw(
     db: apsw.Connection, session: SessionId, window: Window, eviction: Eviction, running: Running
 ) -> Cut | None:
     """The cut that shows this summary; None where it would not show strictly less than before."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     path = Path(db, session, found.leaf)
     in_force = eviction.in_force
     tail_from = (
@@ -337,8 +335,7 @@ def _draw(
 
 def _commit(db: apsw.Connection, session: SessionId, cut: Cut, eviction: Eviction) -> Cut | None:
     """Store a cut if the one it replaces is still in force and its tail on the path; None where not."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     if cuts.last_cut(db, session, STRATEGY) != eviction.in_force:
         return None
     if cut.tail_from not in Path(db, session, found.leaf):

@@ -27,6 +27,7 @@ from lcm_mcp.summarizers.metered import Metered, Model, PutDown
 from lcm_mcp.summarizers.model import Summarizer
 from lcm_mcp.summarizers.providers import AnthropicModel, OpenaiModel
 from lcm_mcp.tokens import BYTES_PER_TOKEN
+from lcm_mcp.transcript.sessions import existing
 from lcm_mcp.values import frozen
 
 PROMPT_BYTES = 4096
@@ -137,6 +138,7 @@ def _enter(
     db: apsw.Connection, model: Model, place: spending.Place, tokens: int, day_tokens: int, now: int
 ) -> None:
     """The caps first: a call that is let through a breaker to see whether it still fails has to be made."""
+    existing(db, place.session)
     counted = spending.counted_on(db, place.day)
     if counted + tokens > day_tokens:
         raise _over(model, "summarizerDayTokens", day_tokens)

@@ -59,8 +59,7 @@ class View:
 
 def view_in_force(db: apsw.Connection, session: SessionId, strategy: Strategy) -> View:
     """The projection that a session's next request shows."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     cut = None if strategy == "none" else cuts.last_cut(db, session, strategy)
     return _view(db, found, cut, found.leaf)
 
@@ -94,6 +93,8 @@ class Outline:
 
 
 def outline(db: apsw.Connection, view: View) -> Outline:
+    """Raises SessionForgotten where the session went since the view was read."""
+    sessions.existing(db, view.session.id)
     first = _first(Path(db, view.session.id, view.leaf), view) or Seq(0)
     opening = store.read_row(db, view.session.id, first) if first else None
     return Outline(

@@ -119,8 +119,7 @@ def source_of(db: apsw.Connection, settings: LcmSettings, task: Task) -> Source 
 
 def path_of(db: apsw.Connection, session: SessionId) -> tuple[str, Path]:
     """A session's key and its active path."""
-    found = sessions.find_by_id(db, session)
-    assert found is not None
+    found = sessions.existing(db, session)
     return found.key, Path(db, session, found.leaf)
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import apsw
 
+from lcm_mcp.errors import SessionForgotten
 from lcm_mcp.ids import CutId, NodeId, Seq, SessionId
 from lcm_mcp.values import frozen
 
@@ -87,6 +88,15 @@ def find_by_id(db: apsw.Connection, session: SessionId) -> Session | None:
     return _one(db, "id = ?", (session,))
 
 
+def existing(db: apsw.Connection, session: SessionId) -> Session:
+    """The session of a number that was seen before. Raises SessionForgotten: others may have taken it away
+    between two steps of a call."""
+    found = find_by_id(db, session)
+    if found is None:
+        raise SessionForgotten(session)
+    return found
+
+
 def find_by_native(db: apsw.Connection, source: str, native_id: str) -> Session | None:
     return _one(db, "source = ? AND native_id = ?", (source, native_id))
 
@@ -123,9 +133,7 @@ def create(db: apsw.Connection, new: NewSession, now: int) -> Session:
             now,
         ),
     ).get
-    made = find_by_id(db, SessionId(number))
-    assert made is not None
-    return made
+    return existing(db, SessionId(number))
 
 
 def create_fork(
@@ -144,9 +152,7 @@ def create_fork(
             next_node, next_cut, ?7, ?6, provider, model FROM session WHERE id = ?1 RETURNING id""",
         (source.id, key, NATIVE, at, rows, active_at, now),
     ).get
-    made = find_by_id(db, SessionId(number))
-    assert made is not None
-    return made
+    return existing(db, SessionId(number))
 
 
 def move_leaf(db: apsw.Connection, session: SessionId, leaf: Seq) -> None:
