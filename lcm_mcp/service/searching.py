@@ -7,7 +7,7 @@ ever rewritten or guessed silently.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -15,7 +15,7 @@ import apsw
 
 from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import InvalidArgument, NoSession
-from lcm_mcp.ids import NodeAddress
+from lcm_mcp.ids import NodeAddress, SessionId
 from lcm_mcp.search.match import Matcher, literal, snippet, words
 from lcm_mcp.search.regex import expression
 from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
@@ -134,12 +134,14 @@ def place_of(db: apsw.Connection, work: Workplace, query: GrepQuery) -> Place:
     key = query.session
     if key not in (None, EVERYWHERE):
         return _one_session(db, named_session(db, key))
-    everything, ours = Scope(db), Scope(db, work.project)
+    everything = Scope(db)
     if not everything.count:
         raise NoSession
-    if key == EVERYWHERE or not ours.count:
-        remark = "" if ours.count else "; none belongs to this folder"
-        return _many_sessions(db, work, "the whole store", everything, remark)
+    if key == EVERYWHERE:
+        return _many_sessions(db, work, "the whole store", everything)
+    ours = Scope(db, work.project)
+    if not ours.count:
+        return _many_sessions(db, work, "the whole store", everything, "; none belongs to this folder")
     others = everything.count - ours.count
     remark = f'; {others} elsewhere, searched with session "{EVERYWHERE}"' if others else ""
     return _many_sessions(db, work, f"project {work.project}", ours, remark)
@@ -149,7 +151,7 @@ def _one_session(db: apsw.Connection, session: Session) -> Place:
     return Place(f"s{session.id}", f"session {session.key}", Scope(db, session=session), False)
 
 
-def _many_sessions(db: apsw.Connection, work: Workplace, name: str, scope: Scope, remark: str) -> Place:
+def _many_sessions(db: apsw.Connection, work: Workplace, name: str, scope: Scope, remark: str = "") -> Place:
     where, full = f"{name} (sessions: {scope.count}{remark})", True
     if scope.count == 1:
         (only,) = scope.numbers
@@ -198,10 +200,14 @@ def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[
             offset=hit.place.start,
             node=None if covering is None else prefix + covering,
             removed=hit.removed,
-            also=tuple(key for other, key in holders[hit.text_id].items() if other != hit.session),
+            also=_others(holders[hit.text_id], hit.session),
         )
 
     return tuple(map(shown, found))
+
+
+def _others(holders: Mapping[SessionId, str], session: SessionId) -> tuple[str, ...]:
+    return tuple(key for other, key in holders.items() if other != session) if len(holders) > 1 else ()
 
 
 def _near(db: apsw.Connection, place: Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:
