@@ -17,7 +17,7 @@ from typing import Final
 
 import apsw
 
-from lcm_mcp.ids import NodeId, Seq, SessionId, TextId
+from lcm_mcp.ids import NodeId, Seq, SessionId
 from lcm_mcp.search.match import MATCH_CHARACTERS
 from lcm_mcp.search.match import Place as Shown
 from lcm_mcp.search.meaning import Meaning
@@ -227,11 +227,8 @@ class _Reading:
         place, body = answer.place, str(self.db.execute(_BODY, (answer.place.text,)).get)
         return Found(
             position=Position(answer.anchor or place.text, answer.node or 0, place.text),
-            text_id=TextId(place.text),
             session=place.session,
-            kind="row" if answer.node is None else "summary",
-            seq=place.seq if answer.node is None else None,
-            node=answer.node,
+            last=place.seq,
             role=place.role if answer.node is None else None,
             at=place.at,
             removed=place.seq not in self.scope.path(place.session),

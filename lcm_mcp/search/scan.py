@@ -50,20 +50,34 @@ class Wanted:
 class Found(NamedTuple):
     """A hit: a row has seq and role, a summary has node; text is where the match stands.
 
-    Where several sessions hold the text, one that has it on its active path is shown, the first made first.
+    last is the row's number or that of the last row under the node. Where several sessions hold the text, one
+    that has it on its active path is shown, the first made first.
     """
 
     position: Position
-    text_id: TextId
     session: SessionId
-    kind: Literal["row", "summary"]
-    seq: Seq | None
-    node: NodeId | None
+    last: Seq
     role: Role | None
     at: int
     removed: bool
     text: str
     place: Place
+
+    @property
+    def text_id(self) -> TextId:
+        return TextId(self.position.text)
+
+    @property
+    def kind(self) -> Literal["row", "summary"]:
+        return "summary" if self.position.node else "row"
+
+    @property
+    def seq(self) -> Seq | None:
+        return None if self.position.node else self.last
+
+    @property
+    def node(self) -> NodeId | None:
+        return NodeId(self.position.node) if self.position.node else None
 
 
 @frozen
@@ -125,25 +139,10 @@ def _match(candidate: Candidate, wanted: Wanted, scope: Scope) -> Found | None:
     for text in candidate.texts:
         place = wanted.matcher.find(text)
         if place is not None:
-            return _found(candidate, scope, text, place)
+            position, session, role, _, at, last, _ = candidate
+            removed = last not in scope.path(session)  # only asked of what matches
+            return Found(position, SessionId(session), last, role, at, removed, text, place)
     return None
-
-
-def _found(candidate: Candidate, scope: Scope, text: str, place: Place) -> Found:
-    session, node = SessionId(candidate.session), candidate.position.node
-    return Found(
-        position=candidate.position,
-        text_id=TextId(candidate.position.text),
-        session=session,
-        kind="summary" if node else "row",
-        seq=None if node else candidate.last,
-        node=NodeId(node) if node else None,
-        role=candidate.role,
-        at=candidate.at,
-        removed=candidate.last not in scope.path(session),  # only asked of what matches
-        text=text,
-        place=place,
-    )
 
 
 def _in_time(at: int, wanted: Wanted) -> bool:
