@@ -16,11 +16,12 @@ import pytest
 from commands import Cli
 from stores import all_sessions, opened, path_of, serving
 
-from lcm_mcp.errors import StoreUnavailable
+from lcm_mcp.errors import SessionForgotten, StoreUnavailable
 from lcm_mcp.ids import Seq
 from lcm_mcp.service import Service
 from lcm_mcp.storage.connections import Store
 from lcm_mcp.transcript import sessions
+from lcm_mcp.transcript.exporting import ExportFormat
 from lcm_mcp.transcript.model import Row
 from lcm_mcp.transcript.path import Segment, all_marks
 from lcm_mcp.transcript.pins import pinned
@@ -162,6 +163,19 @@ async def test_long_sessions_are_exported_page_by_page(tmp_path: Path) -> None:
             await service.append("talk", [{"role": "user", "content": f"{n}.{i}"} for i in range(60)])
     before, after = await copied(tmp_path)
     assert after == before
+
+
+@pytest.mark.parametrize("form", ["jsonl", "markdown"])
+async def test_an_export_of_a_session_that_is_forgotten_meanwhile_does_not_look_whole(
+    tmp_path: Path, form: ExportFormat
+) -> None:
+    async with serving(tmp_path / "lcm.sqlite") as service, serving(tmp_path / "lcm.sqlite") as other:
+        await service.append("talk", [{"role": "user", "content": f"row {n}"} for n in range(250)])
+        pages = service.export("talk", form)
+        assert b"row 0" in await anext(pages)
+        await other.forget("talk")
+        with pytest.raises(SessionForgotten, match="s1 was forgotten meanwhile"):
+            await anext(pages)
 
 
 @pytest.mark.parametrize("name", [None, *sorted(path.name for path in CLAUDE_CODE.glob("*.jsonl"))])

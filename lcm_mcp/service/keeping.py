@@ -14,6 +14,7 @@ import apsw
 from lcm_mcp.service.workplace import Workplace, wanted_session
 from lcm_mcp.transcript import exporting
 from lcm_mcp.transcript.exporting import Export, ExportFormat
+from lcm_mcp.transcript.sessions import existing
 from lcm_mcp.values import frozen
 
 
@@ -34,10 +35,9 @@ async def export(
     work: Workplace, key: str | None, form: ExportFormat, redacting: bool, on_masked: Callable[[int], None]
 ) -> AsyncGenerator[bytes]:
     """A session's rows as a file would hold them, up to the last that was there when it began; on_masked is
-    told at the end how many keys were masked."""
-    page = exporting.jsonl_page if form == "jsonl" else exporting.markdown_page
+    told at the end how many keys were masked. Raises SessionForgotten where it goes before it was written."""
     export = await work.store.read(_begin, work, key, redacting)
-    while (written := await work.store.read(page, export)) is not None:
+    while (written := await work.store.read(_page, export, form)) is not None:
         yield written
     if export.masking is not None:
         on_masked(sum(export.masking.masked.values()))
@@ -45,3 +45,9 @@ async def export(
 
 def _begin(db: apsw.Connection, work: Workplace, key: str | None, redacting: bool) -> Export:
     return exporting.begin(db, wanted_session(db, work, key), redacting=redacting)
+
+
+def _page(db: apsw.Connection, export: Export, form: ExportFormat) -> bytes | None:
+    """Nothing more of a session that is gone would look like its end."""
+    existing(db, export.session.id)
+    return exporting.jsonl_page(db, export) if form == "jsonl" else exporting.markdown_page(db, export)
