@@ -33,7 +33,7 @@ from lcm_mcp.errors import (
 )
 from lcm_mcp.storage import backups, files
 from lcm_mcp.storage.checkpoints import Log
-from lcm_mcp.storage.hurrying import STEPS, TakesLonger, at_once, next_steps
+from lcm_mcp.storage.hurrying import STEPS, TakesLonger, at_once
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -216,7 +216,7 @@ class Store:
             return None
         reader.set_busy_timeout(0)
         try:
-            with at_once(reader):
+            with at_once(reader) as next_steps:
                 done = _in_transaction(reader, "BEGIN", _watched(job, next_steps, STEPS))
         except (apsw.Error, TakesLonger):
             return None

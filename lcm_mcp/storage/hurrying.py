@@ -7,11 +7,10 @@ Refused: counting as work that other threads have the interpreter; who waits for
 
 from __future__ import annotations
 
-import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from math import inf
+from time import monotonic, thread_time
 from typing import Final, NamedTuple
 
 import apsw
@@ -34,17 +33,31 @@ class _Until(NamedTuple):
     worked: float
 
 
-_NEVER: Final = _Until(inf, inf)
-_until: Final = ContextVar[_Until]("_until")
+_until: Final = ContextVar[_Until | None]("_until", default=None)
 
 
 @contextmanager
-def at_once(reader: apsw.Connection) -> Generator[None]:
-    """What is read meanwhile on this connection is done at once. Raises TakesLonger."""
-    taken = _until.set(_Until(time.monotonic() + AT_ONCE_S, time.thread_time() + AT_ONCE_S))
-    reader.row_trace = _next_row
+def at_once(reader: apsw.Connection) -> Generator[Callable[[], bool]]:
+    """What is read meanwhile on this connection is done at once. Gives a progress handler for its statements,
+    which are looked at between two rows too: long texts take their readers far longer than they take SQLite.
+    Raises TakesLonger."""
+    until = _Until(monotonic() + AT_ONCE_S, thread_time() + AT_ONCE_S)
+    end = until.clock
+
+    def next_row(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
+        if monotonic() > end:  # here and not in a function of its own, as there are many rows
+            _give_up(until)
+        return row
+
+    def next_steps() -> bool:
+        if monotonic() > end:
+            _give_up(until)
+        return False
+
+    taken = _until.set(until)
+    reader.row_trace = next_row
     try:
-        yield
+        yield next_steps
     finally:
         reader.row_trace = None
         _until.reset(taken)
@@ -52,20 +65,12 @@ def at_once(reader: apsw.Connection) -> Generator[None]:
 
 def hurry() -> None:
     """Give a read up that is done at once and has taken its time; for jobs that look at more than rows."""
-    until = _until.get(_NEVER)
-    if (now := time.monotonic()) > until.clock and (
-        time.thread_time() > until.worked or now > until.clock + STANDING_S
-    ):
+    until = _until.get()
+    if until is not None and monotonic() > until.clock:
+        _give_up(until)
+
+
+def _give_up(until: _Until) -> None:
+    """By its clock its time is over: but was it at work?"""
+    if thread_time() > until.worked or monotonic() > until.clock + STANDING_S:
         raise TakesLonger
-
-
-def next_steps() -> bool:
-    """The same between two steps of SQLite, as its progress handler."""
-    hurry()
-    return False
-
-
-def _next_row(_cursor: apsw.Cursor, row: apsw.SQLiteValues) -> apsw.SQLiteValues:
-    """Long texts take their readers far longer than they take SQLite."""
-    hurry()
-    return row
