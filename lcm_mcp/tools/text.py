@@ -10,13 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, is_dataclass
-from json.encoder import encode_basestring
 from typing import cast
 
 import orjson
 
 _FENCE = "```"
-_BREAKS = re.compile("[\x7f\x85\u2028\u2029]")
+_BREAKS = ("\x7f", "\x85", "\u2028", "\u2029")
 """Line breaks that JSON leaves as they are."""
 _BACKTICKS = re.compile(r"`{3,}")
 
@@ -30,7 +29,7 @@ def paid(tokens: int, usd: float | None) -> str:
 
 def quoted(stored: str | None) -> str:
     """A stored text on one line, as a JSON string; "none" for null."""
-    return "none" if stored is None else _one_line(encode_basestring(stored))
+    return "none" if stored is None else json_line(stored)
 
 
 def plain(words: str) -> str:
@@ -40,13 +39,11 @@ def plain(words: str) -> str:
 
 def json_line(value: object) -> str:
     """A value as JSON on one line, whatever a reader takes for the end of one."""
-    return _one_line(written(value).decode())
-
-
-def _one_line(text: str) -> str:
-    if text.isprintable():  # many times as fast
-        return text
-    return _BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    text = written(value).decode()
+    for each in _BREAKS:
+        if each in text:
+            text = text.replace(each, f"\\u{ord(each):04x}")
+    return text
 
 
 def fenced(stored: str) -> str:
