@@ -9,7 +9,7 @@ changed. Functions take a connection and never begin or commit.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Literal
 
@@ -37,9 +37,9 @@ _FROM_BACK = "FROM back CROSS JOIN node ON node.session = ?1 AND node.id = back.
 _FRONTIER_BACK = _BACK + _NODE.replace("FROM node ", _FROM_BACK)
 _SPANS_BACK = f"{_BACK} SELECT node.id, node.first, node.last {_FROM_BACK}"
 
-_HOLDERS = """SELECT tier.text, session.id, session.key FROM json_each(?) AS asked
-    CROSS JOIN tier ON tier.text = asked.value CROSS JOIN session ON session.id = tier.session
-    ORDER BY session.id"""
+_OTHERS = """SELECT tier.text, session.id, session.key FROM json_each(?) AS asked
+    CROSS JOIN tier ON tier.text = CAST(asked.key AS INTEGER) AND tier.session <> asked.value
+    CROSS JOIN session ON session.id = tier.session ORDER BY session.id"""
 
 
 def covered_end(db: apsw.Connection, session: SessionId, path: Path, upto: Seq) -> Seq:
@@ -206,10 +206,10 @@ def with_descendants(db: apsw.Connection, session: SessionId, node: NodeId) -> f
     return frozenset(NodeId(found) for (found,) in rows)
 
 
-def holders(db: apsw.Connection, texts: Sequence[TextId]) -> dict[TextId, dict[SessionId, str]]:
-    """The sessions with nodes of these very texts, oldest first, by their keys."""
+def others(db: apsw.Connection, texts: Mapping[TextId, SessionId]) -> dict[TextId, dict[SessionId, str]]:
+    """The sessions with nodes of these very texts, but the one given to each, oldest first, by their keys."""
     found: dict[TextId, dict[SessionId, str]] = {}
-    for text, session, key in db.execute(_HOLDERS, (json.dumps(texts),)):
+    for text, session, key in db.execute(_OTHERS, (json.dumps(texts),)):
         found.setdefault(text, {})[session] = key
     return found
 

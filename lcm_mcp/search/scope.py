@@ -24,9 +24,11 @@ SPARSE: Final = 16
 """Rows of a project that are fewer than one of so many in the store are got session by session and put in
 order; of more, the store's are gone through in theirs."""
 
-_WHOSE = "WHERE project = ?1 ORDER BY active_at DESC"
-_SIZES = f"""SELECT count(*), coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
-    FROM (SELECT next_seq, next_node FROM session {{whose}} LIMIT {_COUNTED})"""
+_MEASURED = f"""SELECT (SELECT count(*) FROM session {{whose}}),
+    count(*), coalesce(sum(next_seq - 1), 0), coalesce(sum(next_node - 1), 0)
+    FROM (SELECT next_seq, next_node FROM session {{whose}} ORDER BY {{newest}} DESC LIMIT {_COUNTED})"""
+_OF_STORE = _MEASURED.format(whose="", newest="id")
+_OF_PROJECT = _MEASURED.format(whose="WHERE project = ?1", newest="active_at")
 
 
 class Scope:
@@ -77,10 +79,10 @@ class Scope:
             self._paths[session] = Path(self._db, SessionId(session), self.session(session).leaf)
         return self._paths[session]
 
-    @cached_property
+    @property
     def count(self) -> int:
         """How many sessions there are."""
-        return 1 if self.one is not None else sessions.count(self._db, self._wanted)
+        return 1 if self.one is not None else self._measured[0]
 
     @cached_property
     def listed(self) -> str:
@@ -95,7 +97,7 @@ class Scope:
     def sizes(self) -> tuple[int, int]:
         """How many rows and nodes it has, about so many where the sessions are many."""
         if self.one is None:
-            return self._told_from_newest()
+            return self._measured[1:]
         only = self.session(self.one)
         rows = None if self.rows is None else sum(part.high - part.low + 1 for part in self.rows)
         return (
@@ -107,8 +109,10 @@ class Scope:
         """Whether it is one project of many in a store of so many texts."""
         return self.project is not None and self.sizes[0] * SPARSE <= texts
 
-    def _told_from_newest(self) -> tuple[int, int]:
-        whose, given = ("ORDER BY id DESC", ()) if self.project is None else (_WHOSE, (self.project,))
-        looked, rows, nodes = next(self._db.execute(_SIZES.format(whose=whose), given))
-        times = self.count / max(1, looked)
-        return round(rows * times), round(nodes * times)
+    @cached_property
+    def _measured(self) -> tuple[int, int, int]:
+        """How many sessions there are, and how many rows and nodes these have as told from the newest."""
+        query, given = (_OF_STORE, ()) if self.project is None else (_OF_PROJECT, (self.project,))
+        count, looked, rows, nodes = next(self._db.execute(query, given))
+        times = count / max(1, looked)
+        return count, round(rows * times), round(nodes * times)

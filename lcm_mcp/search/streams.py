@@ -227,8 +227,8 @@ class _Rows(_Stream):
             yield _row((*row, self._db.execute(_BODY, (row[0],)).get))
 
     def head(self, span: Span) -> Iterator[Candidate]:
-        """The first few of them; of several sessions, those among the store's first few."""
-        if self._scope.one is not None:
+        """The first few of them; of a project, those among the store's first few."""
+        if self._scope.one is not None or self._scope.project is None:
             return _first(self.read(span), HEAD_ROWS)
         text: int | None = self._db.execute(span.ordered(_HEAD_END), (span.low, span.high, HEAD_ROWS - 1)).get
         if text is None:

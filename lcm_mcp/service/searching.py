@@ -7,7 +7,7 @@ ever rewritten or guessed silently.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from operator import attrgetter
 
@@ -15,7 +15,7 @@ import apsw
 
 from lcm_mcp.dag import store as dag
 from lcm_mcp.errors import InvalidArgument, NoSession
-from lcm_mcp.ids import NodeAddress, SessionId
+from lcm_mcp.ids import NodeAddress
 from lcm_mcp.search.match import Matcher, literal, snippet, words
 from lcm_mcp.search.regex import expression
 from lcm_mcp.search.scan import Found, Scanned, Wanted, scan
@@ -181,9 +181,9 @@ def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[
         session: Cover(db, scope.session(session), scope.path(session))
         for session in {hit.session for hit in found}
     }
-    rows = [hit.text_id for hit in found if hit.node is None]
-    nodes = [hit.text_id for hit in found if hit.node is not None]
-    holders = {**(store.holders(db, rows) if rows else {}), **(dag.holders(db, nodes) if nodes else {})}
+    rows = {hit.text_id: hit.session for hit in found if hit.node is None}
+    nodes = {hit.text_id: hit.session for hit in found if hit.node is not None}
+    others = {**(store.others(db, rows) if rows else {}), **(dag.others(db, nodes) if nodes else {})}
 
     def shown(hit: Found) -> Hit:
         session = scope.session(hit.session)
@@ -200,14 +200,10 @@ def hits_of(db: apsw.Connection, place: Place, found: Sequence[Found]) -> tuple[
             offset=hit.place.start,
             node=None if covering is None else prefix + covering,
             removed=hit.removed,
-            also=_others(holders[hit.text_id], hit.session),
+            also=tuple(others[hit.text_id].values()) if hit.text_id in others else (),
         )
 
     return tuple(map(shown, found))
-
-
-def _others(holders: Mapping[SessionId, str], session: SessionId) -> tuple[str, ...]:
-    return tuple(key for other, key in holders.items() if other != session) if len(holders) > 1 else ()
 
 
 def _near(db: apsw.Connection, place: Place, query: GrepQuery, wanted: Wanted) -> tuple[Hit, ...]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import apsw
@@ -27,9 +27,9 @@ from lcm_mcp.transcript.path import Path, Segment
 from lcm_mcp.transcript.placing import bindable
 from lcm_mcp.transcript.sealing import stored_digest, unseal
 
-_HOLDERS = """SELECT row.text, session.id, session.key FROM json_each(?) AS asked
-    CROSS JOIN row ON row.text = asked.value CROSS JOIN session ON session.id = row.session
-    ORDER BY session.id"""
+_OTHERS = """SELECT row.text, session.id, session.key FROM json_each(?) AS asked
+    CROSS JOIN row ON row.text = CAST(asked.key AS INTEGER) AND row.session <> asked.value
+    CROSS JOIN session ON session.id = row.session ORDER BY session.id"""
 
 
 def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: Seq) -> Seq:
@@ -48,10 +48,10 @@ def same_rows(db: apsw.Connection, session: SessionId, other: SessionId, upto: S
     return upto
 
 
-def holders(db: apsw.Connection, texts: Sequence[TextId]) -> dict[TextId, dict[SessionId, str]]:
-    """The sessions with rows of these very texts, oldest first, by their keys."""
+def others(db: apsw.Connection, texts: Mapping[TextId, SessionId]) -> dict[TextId, dict[SessionId, str]]:
+    """The sessions with rows of these very texts, but the one given to each, oldest first, by their keys."""
     found: dict[TextId, dict[SessionId, str]] = {}
-    for text, session, key in db.execute(_HOLDERS, (json.dumps(texts),)):
+    for text, session, key in db.execute(_OTHERS, (json.dumps(texts),)):
         found.setdefault(text, {})[session] = key
     return found
 
