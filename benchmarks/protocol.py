@@ -1,11 +1,11 @@
 """What the tools add to a call of a tool that does nothing, on every transport; cold start; memory.
 
 The no-op stands in a server of the SDK that has nothing else, in a process like ours, and is called in turns
-with the tool. Times are the client's, from the call to the answer. All calls are gone through several times,
-and of each counts the time in which the no-op was fastest: a shared machine may be half as fast a minute
-later. CPU stands beside the times, since a busy machine stretches those; there a tool that gives the very
-answer, and does nothing for it, tells what carrying and checking it costs. A cold start is from the start of
-the process to the list of its tools, as clients ask for it.
+with the tool. So is a tool that gives the very answer and does nothing for it: what carrying and checking an
+answer costs is the SDK's and the client's. Times are the client's, from the call to the answer. All calls
+are gone through several times, and of each counts the time in which the no-op was fastest: a shared machine
+may be half as fast a minute later. A cold start is from the start of the process to the list of its tools, as
+clients ask for it; CPU stands beside it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapp
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, Literal, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import Any, Final, Literal
 
 from mcp import Client, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp_types import CallToolResult
 
 from benchmarks.building import LEAF_TOKENS, Corpus
-from benchmarks.empty import NO_OP, empty_server
+from benchmarks.empty import NO_OP, Canned, canned_name, empty_server, write_canned
 from benchmarks.filling import serving
 from benchmarks.generating import IDENTIFIER, WHALE
 from benchmarks.table import Figure, Floor, Table
@@ -48,6 +49,8 @@ _EMPTY: Final = [sys.executable, "-m", "benchmarks.empty"]
 
 Call = tuple[str, str, Mapping[str, object], float | None]
 """What a call is called, its tool, its arguments, and the most milliseconds it may add."""
+Pair = tuple[float, float]
+"""Milliseconds of a tool and of its floor."""
 
 
 def calls(newest: str) -> Sequence[Call]:
@@ -63,48 +66,35 @@ def calls(newest: str) -> Sequence[Call]:
     )
 
 
-class _Added(NamedTuple):
-    """Milliseconds of a tool and of what it was called in turns with: by the clock and of CPU the no-op, and
-    of CPU its canned answer, where server and client are this very process."""
-
-    clock: tuple[float, float]
-    cpu: tuple[float, float]
-    canned: tuple[float, float] | None
-
-
 async def round_trips(table: Table, corpus: Corpus, rounds: int) -> None:
-    """Each reading tool on each transport, in turns with the no-op."""
+    """Each reading tool on each transport, in turns with its answer and the no-op."""
     every = calls(corpus.newest)
     for transport in TRANSPORTS:
-        async with _ours(transport, corpus.db) as client, _empty(transport) as empty:
-            taken = [
-                [await _added(client, empty, call, max(1, rounds // 2), transport) for call in every]
-                for _ in range(STRETCHES)
-            ]
-        for (name, _, _, most), stretches in zip(every, zip(*taken, strict=True), strict=True):
-            fastest = min(stretches, key=lambda each: each.clock[1])
-            figures = [("a no-op's round trip", transport, fastest.clock, most)]
-            if fastest.canned is not None:
-                figures += [
-                    ("a no-op's CPU", "CPU", fastest.cpu, None),
-                    ("its answer's CPU", "CPU", fastest.canned, most),
+        async with _ours(transport, corpus.db) as client:
+            answers = [await client.call_tool(tool, dict(given)) for _, tool, given, _ in every]
+            listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+            canned = [(listed[tool], answer) for (_, tool, _, _), answer in zip(every, answers, strict=True)]
+            async with _empty(transport, canned) as empty:
+                taken = [
+                    [
+                        await _beside(client, empty, place, call, max(1, rounds // 2))
+                        for place, call in enumerate(every)
+                    ]
+                    for _ in range(STRETCHES)
                 ]
-            for floor, where, (ours, least), limit in figures:
-                added = max(0.0, ours - least)
-                table.add(
-                    Figure(f"{where}: {name} adds", corpus.rows, added, "ms", Floor(floor, least), limit)
-                )
+        for (name, _, _, most), stretches in zip(every, zip(*taken, strict=True), strict=True):
+            fastest = min(stretches, key=lambda pairs: pairs[0][1])
+            for floor, (ours, least) in zip(("a no-op", "its answer"), fastest, strict=True):
+                told, added = f"{transport}: {name} adds", max(0.0, ours - least)
+                beside = Floor(f"{floor}'s round trip", least)
+                table.add(Figure(told, corpus.rows, added, "ms", beside, most))
 
 
-async def _added(client: Client, empty: Client, call: Call, rounds: int, transport: Transport) -> _Added:
-    _, tool, arguments, _ = call
-    ours = _call(client, tool, arguments)
-    clock, cpu = await _in_turns(rounds, ours, _call(empty, NO_OP, {}))
-    if transport != "memory":
-        return _Added(clock, cpu, None)
-    async with _canned(client, tool, arguments) as same:
-        _, canned = await _in_turns(rounds, ours, _call(same, tool, arguments))
-    return _Added(clock, cpu, canned)
+async def _beside(client: Client, empty: Client, place: int, call: Call, rounds: int) -> Sequence[Pair]:
+    """A tool beside the no-op, and beside its answer: a third call in turns would warm the caches for one of
+    the two alone."""
+    ours = _call(client, call[1], call[2])
+    return [await _in_turns(rounds, ours, _call(empty, name, {})) for name in (NO_OP, canned_name(place))]
 
 
 def cold_start(table: Table, corpus: Corpus, rounds: int) -> None:
@@ -155,21 +145,17 @@ async def _ours(transport: Transport, db: Path) -> AsyncGenerator[Client]:
 
 
 @asynccontextmanager
-async def _canned(client: Client, tool: str, arguments: Mapping[str, object]) -> AsyncGenerator[Client]:
-    """A client of a server whose tool of that name gives this one answer at once."""
-    (published,) = [each for each in (await client.list_tools()).tools if each.name == tool]
-    answer = await client.call_tool(tool, dict(arguments))
-    async with Client(empty_server({tool: (published, answer)})) as same:
-        yield same
-
-
-@asynccontextmanager
-async def _empty(transport: Transport) -> AsyncGenerator[Client]:
+async def _empty(transport: Transport, canned: Canned) -> AsyncGenerator[Client]:
+    """A client of a server that has the no-op and these answers."""
     if transport == "memory":
-        async with Client(empty_server()) as client:
+        async with Client(empty_server(canned)) as client:
             yield client
-    else:
-        async with _connected(transport, _EMPTY if transport == "stdio" else [*_EMPTY, "http"]) as client:
+        return
+    with TemporaryDirectory() as folder:
+        kept = Path(folder) / "canned.json"
+        write_canned(kept, canned)
+        how = "stdio" if transport == "stdio" else "http"
+        async with _connected(transport, [*_EMPTY, how, str(kept)]) as client:
             yield client
 
 
@@ -234,20 +220,16 @@ def _call(client: Client, tool: str, arguments: Mapping[str, object]) -> Callabl
     return call
 
 
-async def _in_turns(
-    rounds: int, *calls: Callable[[], Awaitable[None]]
-) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Median milliseconds of two calls, by the clock and of our CPU, after one round unmeasured."""
-    taken: tuple[list[float], list[float]] = ([], [])
-    spent: tuple[list[float], list[float]] = ([], [])
+async def _in_turns(rounds: int, *calls: Callable[[], Awaitable[None]]) -> Pair:
+    """Median milliseconds of two calls, after one round unmeasured."""
+    taken: Final[tuple[list[float], list[float]]] = ([], [])
     for turn in range(rounds + 1):
-        for times, cpu, call in zip(taken, spent, calls, strict=True):
-            began, before = time.perf_counter(), time.process_time()
+        for times, call in zip(taken, calls, strict=True):
+            began = time.perf_counter()
             await call()
             if turn:
                 times.append((time.perf_counter() - began) * 1000)
-                cpu.append((time.process_time() - before) * 1000)
-    return (median(taken[0]), median(taken[1])), (median(spent[0]), median(spent[1]))
+    return median(taken[0]), median(taken[1])
 
 
 def _children_s() -> float:
