@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import pytest
 from turns import KEY, Writer, ask, plain, shown, turns, using
 
+from lcm_mcp.errors import SessionForgotten
 from lcm_mcp.service import Service
+from lcm_mcp.service.compaction import Wanted, compact
+from lcm_mcp.service.windows import Window
 from lcm_mcp.transcript import sessions
 
 ASYNC = {"strategy": "lcm", "lcm.swapPercent": 60, "lcm.leafChunkTokens": 800}
@@ -61,3 +66,18 @@ async def test_a_failure_is_told_no_more_once_another_compaction_has_succeeded(s
         assert view.status == "scheduled"
         assert not any("writer failed" in note for note in view.notes)
         await ended(service)
+
+
+async def test_a_session_forgotten_before_its_pass_begins_is_no_fault_for_the_log(
+    store_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with using(store_path, Writer(), settings=ASYNC) as service, service.background.running():
+        await ask(service, 100_000, append=turns(1, 12))
+        session = await service.work.store.read(sessions.find_by_key, KEY)
+        assert session is not None
+        await service.forget(KEY)
+        wanted = Wanted(session.id, "lcm", Window(4000, 0, 3600, 2400, 1000, 1000, 0))
+        gone = service.background.start(session.id, partial(compact, service.work, wanted))
+        await gone.ended.wait()
+    assert isinstance(gone.fault, SessionForgotten)
+    assert capfd.readouterr().err == ""

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import anyio
 import anyio.abc
 
+from lcm_mcp.errors import SessionForgotten
 from lcm_mcp.ids import Seq, SessionId
 from lcm_mcp.service.passes import Compacted, Progress
 
@@ -129,7 +130,7 @@ class Background:
                 self._untold[session] = made
         except Exception as fault:
             made.fault = fault
-            if self.hosts:
+            if self.hosts and not isinstance(fault, SessionForgotten):  # that somebody did on purpose
                 traceback.print_exception(fault, file=sys.stderr)
         finally:
             del self._passes[session]
