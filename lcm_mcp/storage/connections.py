@@ -260,11 +260,13 @@ class _BusyWait:
 def _in_transaction(db: apsw.Connection, begin: str, job: Callable[[apsw.Connection], T]) -> T:
     """Run a job between BEGIN and COMMIT; whatever it raises leaves no transaction open.
 
+    What nobody would find is not committed, and what is there no more not read, see files.check_in_place.
     Some errors (a full disk, a bad page) make SQLite roll back by itself, so ours must ask first.
     """
     db.execute(begin)
     try:
         result = job(db)
+        files.check_in_place(db)
         db.execute("COMMIT")
     except BaseException:
         if db.in_transaction:

@@ -8,6 +8,7 @@ VFS, every page carries a checksum that is verified when it is read.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import stat
 import threading
@@ -81,6 +82,19 @@ def connect(path: Path, flags: int) -> apsw.Connection:
 def is_checksummed(db: apsw.Connection) -> bool:
     """Whether every page of the file carries a checksum that is verified when it is read."""
     return vfs_name() is not None and db.reserve_bytes() == schema.CHECKSUM_BYTES
+
+
+def check_in_place(db: apsw.Connection) -> None:
+    """Raises StoreUnavailable where the connection's file is no longer under its name: whatever is written to
+    it then, nobody would find again."""
+    moved = ctypes.c_int(0)  # stays so where the system cannot tell: Windows lets nobody move an open file
+    db.file_control("main", apsw.SQLITE_FCNTL_HAS_MOVED, ctypes.addressof(moved))
+    if moved.value:
+        raise StoreUnavailable(
+            db.filename,
+            "the file was moved, deleted or replaced while it was open, and nothing was written",
+            "Put it back, or start the command or the server again to use what is there now.",
+        )
 
 
 def is_missing(path: Path) -> bool:
