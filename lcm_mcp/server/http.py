@@ -96,6 +96,17 @@ class _SseEndpoint:
             tasks.cancel_scope.cancel()
 
 
+class _Messages:
+    """What is posted to an event stream; whose client has left meanwhile needs it no more."""
+
+    def __init__(self, transport: SseServerTransport) -> None:
+        self._transport = transport
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self._transport.handle_post_message(scope, receive, send)
+
+
 class _StreamableEndpoint:
     """Streamable HTTP; a client that finds no room is told when to come again."""
 
@@ -144,7 +155,7 @@ def http_app(
     return Starlette(
         routes=[
             Route("/sse", endpoint=_SseEndpoint(server, sse), methods=["GET"]),
-            Mount("/messages/", app=Readable(sse.handle_post_message)),
+            Mount("/messages/", app=Readable(_Messages(sse))),
             Route("/mcp", endpoint=Readable(_StreamableEndpoint(manager))),
             Route("/health", endpoint=_health, methods=["GET"]),
             *inspector_routes(service, calls),

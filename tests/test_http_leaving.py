@@ -1,0 +1,46 @@
+"""Clients over HTTP that leave, come back, or ask twice by one id: each is told, and nobody else notices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from connecting import OPENING, line, serving, tool
+from knocking import knock, stream
+
+_SLOW = """
+import anyio, os, sys
+from lcm_mcp.service import Service
+quick = Service.sessions
+async def slow(*given, **named):
+    sys.stderr.write("asked\\n")
+    sys.stderr.flush()
+    with anyio.CancelScope(shield=True):
+        while not os.path.exists({!r}):
+            await anyio.sleep(0.02)
+    return await quick(*given, **named)
+Service.sessions = slow
+"""
+
+
+def _slow(go_on: Path) -> str:
+    """Lets lcm_sessions say that it was asked, and wait for a file before it answers."""
+    return _SLOW.format(str(go_on))
+
+
+def test_what_comes_for_a_client_that_has_left_is_no_fault(store_path: Path) -> None:
+    """Its call is still at work, and so its session is still there."""
+    go_on = store_path.with_name("go-on")
+    with serving(store_path, before=_slow(go_on)) as (port, running):
+        assert running.stderr is not None
+        with stream(port) as events:
+            assert events.readline() == b"event: endpoint\r\n"
+            route = events.readline().decode().removeprefix("data: ").strip()
+            for said in (*OPENING.splitlines(), tool(1, "lcm_sessions")):
+                assert knock(port, "POST", route, said.encode()).status == 202
+            assert running.stderr.readline() == "asked\n"
+        for number in range(2, 10):
+            assert knock(port, "POST", route, line("ping", {}, number).encode()).status == 202
+        go_on.touch()
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+        assert running.stderr.read() == ""
