@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from connecting import OPENING, line, serving, tool
-from knocking import knock, stream
+from knocking import knock, open_session, session_of, stream
 
 _SLOW = """
 import anyio, os, sys
@@ -43,4 +43,16 @@ def test_what_comes_for_a_client_that_has_left_is_no_fault(store_path: Path) -> 
         go_on.touch()
         running.terminate()
         assert running.wait(timeout=20) == 0
+        assert running.stderr.read() == ""
+
+
+def test_a_client_that_comes_back_to_its_stream_is_given_a_new_one(store_path: Path) -> None:
+    with serving(store_path) as (port, running):
+        session = session_of(open_session(port))
+        with stream(port, "/mcp", Mcp_Session_Id=session, Last_Event_Id="7") as again:
+            assert again.status == 200
+            assert again.headers["content-type"].startswith("text/event-stream")
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None
         assert running.stderr.read() == ""

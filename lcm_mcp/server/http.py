@@ -108,7 +108,10 @@ class _Messages:
 
 
 class _StreamableEndpoint:
-    """Streamable HTTP; a client that finds no room is told when to come again."""
+    """Streamable HTTP; a client that finds no room is told when to come again.
+
+    A client that comes back to a stream is given a new one: there is nothing on it that it could have missed.
+    """
 
     def __init__(self, manager: StreamableHTTPSessionManager) -> None:
         self._manager = manager
@@ -120,7 +123,8 @@ class _StreamableEndpoint:
                 message = {**message, "headers": [*message["headers"], again]}
             await send(message)
 
-        await self._manager.handle_request(scope, receive, told)
+        headers = [header for header in scope["headers"] if header[0] != b"last-event-id"]
+        await self._manager.handle_request({**scope, "headers": headers}, receive, told)
 
 
 async def _health(_request: Request) -> Response:
