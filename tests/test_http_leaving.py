@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from connecting import OPENING, line, serving, tool
@@ -56,3 +58,27 @@ def test_a_client_that_comes_back_to_its_stream_is_given_a_new_one(store_path: P
         assert running.wait(timeout=20) == 0
         assert running.stderr is not None
         assert running.stderr.read() == ""
+
+
+def test_a_request_by_an_id_that_is_being_answered_is_refused_and_the_first_one_answered(
+    store_path: Path,
+) -> None:
+    go_on = store_path.with_name("go-on")
+    with ThreadPoolExecutor(1) as others, serving(store_path, before=_slow(go_on)) as (port, running):
+        session, other = (session_of(open_session(port)) for _ in range(2))
+        asking = tool(7, "lcm_sessions").encode()
+        first = others.submit(knock, port, "POST", "/mcp", asking, Mcp_Session_Id=session)
+        assert running.stderr is not None
+        assert running.stderr.readline() == "asked\n"
+        for number in (7, "7"):
+            second = json.dumps({**json.loads(line("ping", {})), "id": number}).encode()
+            refused = knock(port, "POST", "/mcp", second, Mcp_Session_Id=session)
+            assert refused.status == 400
+            assert refused.refusal == (
+                "A request by this id is still being answered. Give each request of a session its own."
+            )
+            assert knock(port, "POST", "/mcp", second, Mcp_Session_Id=other).status == 200
+        assert knock(port, "POST", "/mcp", line("ping", {}, 8).encode(), Mcp_Session_Id=session).status == 200
+        go_on.touch()
+        assert "0 sessions in " in first.result().text
+        assert knock(port, "POST", "/mcp", asking, Mcp_Session_Id=session).status == 200

@@ -17,6 +17,7 @@ from typing import Final
 import anyio
 import mcp_types as types
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
@@ -26,7 +27,7 @@ from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
 from lcm_mcp.server.inspector.pages import PAGE_PATHS
 from lcm_mcp.server.limits import Calls
-from lcm_mcp.server.messages import has_odd_id, readable
+from lcm_mcp.server.messages import asked_by, has_odd_id, readable
 
 OPEN_PATHS: Final = ("/health", *PAGE_PATHS)
 """What answers without a token; it says nothing private. The page asks for the token it then sends."""
@@ -190,6 +191,38 @@ class Readable:
             sentence = "The id of a request is a text or a whole number."
             return await refused(400, sentence)(scope, receive, send)
         return await self._app(scope, _before(receive, readable(body)), send)
+
+
+class OneEach:
+    """Refuses a request by an id that its session is still answering: the SDK would send one of the two its
+    answer, and the other one none, ever."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._asked: set[tuple[str, str]] = set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        session, version = headers.get("mcp-session-id"), headers.get("mcp-protocol-version")
+        if (
+            session is None
+            or scope["method"] != "POST"
+            or version not in (None, *HANDSHAKE_PROTOCOL_VERSIONS)
+        ):
+            return await self._app(scope, receive, send)
+        message = await receive()  # all of it, see WholeBody
+        body: bytes = message.get("body", b"")
+        if (number := asked_by(body)) is None:
+            return await self._app(scope, _before(receive, body), send)
+        asked = session, number
+        if asked in self._asked:
+            sentence = "A request by this id is still being answered. Give each request of a session its own."
+            return await refused(400, sentence)(scope, receive, send)
+        self._asked.add(asked)
+        try:
+            await self._app(scope, _before(receive, body), send)
+        finally:
+            self._asked.discard(asked)
 
 
 def _before(receive: Receive, body: bytes) -> Receive:

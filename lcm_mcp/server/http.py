@@ -36,6 +36,7 @@ from lcm_mcp.server.ending import Ending
 from lcm_mcp.server.guards import (
     Answering,
     Bearer,
+    OneEach,
     Readable,
     SameSite,
     WholeBody,
@@ -160,7 +161,7 @@ def http_app(
         routes=[
             Route("/sse", endpoint=_SseEndpoint(server, sse), methods=["GET"]),
             Mount("/messages/", app=Readable(_Messages(sse))),
-            Route("/mcp", endpoint=Readable(_StreamableEndpoint(manager))),
+            Route("/mcp", endpoint=Readable(OneEach(_StreamableEndpoint(manager)))),
             Route("/health", endpoint=_health, methods=["GET"]),
             *inspector_routes(service, calls),
         ],

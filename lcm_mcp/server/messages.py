@@ -13,6 +13,8 @@ from codecs import BOM_UTF8
 from contextlib import suppress
 from typing import Final, cast
 
+from pydantic_core import from_json
+
 from lcm_mcp.tools.text import sound
 
 _LONE: Final = re.compile(
@@ -46,3 +48,13 @@ def has_odd_id(message: bytes) -> bool:
         return False
     asked = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     return "method" in asked and "id" in asked and type(asked["id"]) not in (int, str)
+
+
+def asked_by(message: bytes) -> str | None:
+    """The id of a request, as the SDK keeps requests apart: to it, "7" is 7. None of anything else."""
+    try:
+        found = cast("object", from_json(message))
+    except ValueError:
+        return None
+    asked = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    return str(asked["id"]) if "method" in asked and "id" in asked else None
