@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,9 +42,15 @@ def knock(
 
 
 @contextmanager
-def stream(port: int, route: str = "/sse", **headers: str) -> Generator[HTTPResponse]:
-    """An event stream that is open."""
+def stream(
+    port: int, route: str = "/sse", receive_bytes: int | None = None, **headers: str
+) -> Generator[HTTPResponse]:
+    """An event stream that is open; receive_bytes is about what the system takes of it before it is read."""
     connection = HTTPConnection("127.0.0.1", port, timeout=20)
+    if receive_bytes is not None:
+        connection.sock = socket.socket()
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        connection.sock.connect(("127.0.0.1", port))
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request("GET", route, headers={"Accept": "text/event-stream", **given})
     found = connection.getresponse()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 import time
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Literal
 
 import anyio
 import pytest
-from connecting import ERAS, Era, asked, serving, text
-from knocking import open_session, session_of, stream
+from connecting import ERAS, OPENING, Era, asked, serving, text, tool
+from knocking import knock, open_session, session_of, stream
 from mcp import Client
 from mcp.client.sse import sse_client
 
@@ -93,5 +94,23 @@ async def test_a_second_signal_does_not_wait(store_path: Path) -> None:
     with serving(store_path, before=_SLOW.format(600)) as (port, running), stream(port):
         running.terminate()
         time.sleep(0.3)
+        running.terminate()
+        assert _ended(running) == ""
+
+
+def test_clients_that_do_not_read_or_write_on_are_dropped_without_a_trace(store_path: Path) -> None:
+    long = {"role": "user", "content": "the harbour of Kyrenia " * 6_000}
+    with (
+        serving(store_path) as (port, running),
+        stream(port, receive_bytes=4_000) as sse,
+        socket.create_connection(("127.0.0.1", port), timeout=20) as halting,
+    ):
+        halting.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
+        assert sse.readline() == b"event: endpoint\r\n"
+        route = sse.readline().decode().removeprefix("data: ").strip()
+        said = [*OPENING.splitlines(), tool(1, "lcm_append", session="s", entries=[long] * 20)]
+        asking = [tool(n, "lcm_expand", session="s", id="e1..e20", max_bytes=140_000) for n in range(2, 40)]
+        for message in (*said, *asking):
+            assert knock(port, "POST", route, message.encode()).status == 202
         running.terminate()
         assert _ended(running) == ""

@@ -1,4 +1,4 @@
-"""A store's file that is taken away while a server has it open: nothing is acknowledged that would be lost."""
+"""A store's file that is taken away while a server has it open: nothing is acknowledged and then lost."""
 
 from __future__ import annotations
 
@@ -35,8 +35,9 @@ async def test_a_file_that_was_taken_away_is_neither_written_nor_read(
                 refused = await asked(client, name, **given)
                 assert refused.is_error
                 assert text(refused) == (
-                    f"{store_path}: the file was moved, deleted or replaced while it was open, and nothing was "
-                    "written. Put it back, or start the command or the server again to use what is there now."
+                    f"{store_path}: the file was moved, deleted or replaced while it was open, and nothing "
+                    "was written. Put it back, or start the command or the server again to use what is there "
+                    "now."
                 )
 
 

@@ -7,6 +7,8 @@ signal, and raising a signal again past our own cleaning up, as uvicorn would.
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import time
 from types import FrameType
 from typing import Final, cast
@@ -19,6 +21,8 @@ from lcm_mcp.server.limits import Calls
 
 _TELLING_S: Final = 1.0
 """How long the clients whose calls were stopped may take to be told."""
+_READING_S: Final = 1.0
+"""How long clients may take to read what is left for them, once nothing is awaited any more."""
 
 
 class Ending(uvicorn.Server):
@@ -36,6 +40,17 @@ class Ending(uvicorn.Server):
             self._asked_at = time.monotonic()
         else:
             self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Close what is open. Who does not read or write on by then is dropped: uvicorn would cancel, with a
+        trace of it on stderr, whoever waits for such a client."""
+        dropping = asyncio.get_running_loop().call_later(_READING_S, self._drop_all)
+        await super().shutdown(sockets)
+        dropping.cancel()
+
+    def _drop_all(self) -> None:
+        for connection in cast("set[H11Protocol]", self.server_state.connections):
+            connection.transport.abort()
 
     async def on_tick(self, counter: int) -> bool:
         now = time.monotonic()
