@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
 from collections.abc import Callable
@@ -152,6 +153,44 @@ def test_what_clients_send_wrong_is_told_to_them_and_not_to_the_log(store_path: 
         assert running.wait(timeout=20) == 0
         assert running.stderr is not None
         assert running.stderr.read() == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "code", "sentence"),
+    [
+        (b"[]", -32600, "Batches are not taken. Send each message in a request of its own."),
+        (
+            b' [{"jsonrpc": "2.0", "id": 1, "method": "ping"}]',
+            -32600,
+            "Batches are not taken. Send each message in a request of its own.",
+        ),
+        (b'{"id": 1, "method": "ping"}', -32600, "The request's body is not a JSON-RPC 2.0 message."),
+        (b'{"jsonrpc": "2.0", "id": 1}', -32600, "The request's body is not a JSON-RPC 2.0 message."),
+        (b"harbour", -32700, "The request's body cannot be read as JSON in UTF-8."),
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "\xff"}',
+            -32700,
+            "The request's body cannot be read as JSON in UTF-8.",
+        ),
+        (b"[" * 5_000, -32700, "The request's body cannot be read as JSON in UTF-8."),
+    ],
+)
+def test_what_is_no_message_is_told_in_one_sentence_on_every_route(
+    said: bytes, code: int, sentence: str, store_path: Path
+) -> None:
+    with serving(store_path) as (port, _), stream(port) as sse:
+        assert sse.readline() == b"event: endpoint\r\n"
+        route = sse.readline().decode().removeprefix("data: ").strip()
+        in_session = {"Mcp_Session_Id": session_of(open_session(port))}
+        modern = {"Mcp_Protocol_Version": "2026-07-28"}
+        for answer in (
+            knock(port, "POST", route, said),
+            knock(port, "POST", "/mcp", said, **in_session),
+            knock(port, "POST", "/mcp", said, **modern),
+        ):
+            assert answer.status == 400
+            assert answer.refusal == sentence
+            assert json.loads(answer.text)["error"]["code"] == code
 
 
 def test_the_second_part_of_an_answer_does_not_wait_until_the_first_is_acknowledged() -> None:

@@ -27,7 +27,7 @@ from lcm_mcp.errors import InvalidArgument
 from lcm_mcp.server import limits
 from lcm_mcp.server.inspector.pages import PAGE_PATHS
 from lcm_mcp.server.limits import Calls
-from lcm_mcp.server.messages import asked_by, has_odd_id, readable
+from lcm_mcp.server.messages import asked_by, fault_of, has_odd_id, readable
 
 OPEN_PATHS: Final = ("/health", *PAGE_PATHS)
 """What answers without a token; it says nothing private. The page asks for the token it then sends."""
@@ -177,7 +177,10 @@ class WholeBody:
 
 
 class Readable:
-    """Hands on a message as the SDK can read it; a request by an id that none may have is refused."""
+    """Hands on a message as the SDK can read it; a request by an id that none may have is refused.
+
+    What is no message is found so by the SDK, and told in a sentence of ours instead of in many lines.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -190,7 +193,18 @@ class Readable:
         if has_odd_id(body):
             sentence = "The id of a request is a text or a whole number."
             return await refused(400, sentence)(scope, receive, send)
-        return await self._app(scope, _before(receive, readable(body)), send)
+        body = readable(body)
+        told = False
+
+        async def telling(message: Message) -> None:
+            nonlocal told
+            if message.get("status") == 400 and (fault := fault_of(body)):
+                told = True
+                await refused(400, fault[1], code=fault[0])(scope, receive, send)
+            elif not told:
+                await send(message)
+
+        return await self._app(scope, _before(receive, body), telling)
 
 
 class OneEach:
@@ -263,12 +277,14 @@ def unavailable(sentence: str) -> Response:
     return refused(503, sentence, {"Retry-After": str(limits.RETRY_AFTER_S)})
 
 
-def refused(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+def refused(
+    status: int, sentence: str, headers: dict[str, str] | None = None, code: int = types.INVALID_REQUEST
+) -> Response:
     """A refusal as a JSON-RPC error, whose sentence clients show; others read it all the same.
 
     The connection ends with it, since a body may be left unread on it.
     """
-    error = types.ErrorData(code=types.INVALID_REQUEST, message=sentence)
+    error = types.ErrorData(code=code, message=sentence)
     body = types.JSONRPCError(jsonrpc="2.0", id=None, error=error)
     given = {"Connection": "close", **(headers or {})}
     return JSONResponse(body.model_dump(by_alias=True, exclude_unset=True), status, given)

@@ -13,6 +13,8 @@ from codecs import BOM_UTF8
 from contextlib import suppress
 from typing import Final, cast
 
+import mcp_types as types
+from pydantic import ValidationError
 from pydantic_core import from_json
 
 from lcm_mcp.tools.text import sound
@@ -58,3 +60,16 @@ def asked_by(message: bytes) -> str | None:
         return None
     asked = cast("dict[str, object]", found) if isinstance(found, dict) else {}
     return str(asked["id"]) if "method" in asked and "id" in asked else None
+
+
+def fault_of(message: bytes) -> tuple[int, str] | None:
+    """What is wrong with what is no message, as the code and the sentence of an error; None of a message."""
+    try:
+        types.jsonrpc_message_adapter.validate_json(message, by_name=False)
+    except ValidationError as fault:
+        if fault.errors()[0]["type"] == "json_invalid":
+            return types.PARSE_ERROR, "The request's body cannot be read as JSON in UTF-8."
+        if message.lstrip().startswith(b"["):
+            return types.INVALID_REQUEST, "Batches are not taken. Send each message in a request of its own."
+        return types.INVALID_REQUEST, "The request's body is not a JSON-RPC 2.0 message."
+    return None
