@@ -109,6 +109,26 @@ async def test_a_session_its_nodes_and_its_rows_read_as_the_tools_give_them(
 
 
 @both_eras
+@pytest.mark.parametrize(
+    ("uri", "told"),
+    [
+        ("rows/1-2?cursor=zz", "cursor: it does not belong to this query. "),
+        ("image/-1", "n: '-1' is no whole number of 1 to 18 digits. Give one."),
+        ("image/99999999999999999999", "n: '99999999999999999999' is no whole number of 1 to 18 digits. "),
+        ("image/1?offset=1e9", "offset: '1e9' is no whole number of 1 to 18 digits. Give one."),
+    ],
+)
+async def test_a_cursor_or_a_number_that_is_none_is_the_clients_fault_and_said_so(
+    era: Era, uri: str, told: str, store_path: Path
+) -> None:
+    async with connected(era, store_path) as (client, service):
+        await call(service, "lcm_append", session="harbour", entries=talk(1))
+        error = await refused(client, f"lcm://session/harbour/{uri}")
+    assert error.error.code == INVALID_PARAMS
+    assert error.error.message.startswith(told)
+
+
+@both_eras
 async def test_a_session_that_was_never_prepared_says_how_to_prepare_it(era: Era, store_path: Path) -> None:
     async with connected(era, store_path) as (client, service):
         await call(service, "lcm_append", session="harbour", entries=talk(1))

@@ -15,7 +15,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
-from lcm_mcp.errors import InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
+from lcm_mcp.errors import BadCursor, InvalidArgument, MalformedAddress, UnknownAddress, UnknownSession
 from lcm_mcp.server.inspector import view
 from lcm_mcp.server.limits import Calls, NoAnswer
 from lcm_mcp.service.pictures import RANGE_BYTES, ImageRange
@@ -198,5 +198,5 @@ RESOURCES: Final = (
     ),
 )
 _TEMPLATES: Final = tuple((each, UriTemplate.parse(each.uri)) for each in RESOURCES)
-_ABSENT: Final = (InvalidArgument, UnknownSession, UnknownAddress, MalformedAddress)
+_ABSENT: Final = (BadCursor, InvalidArgument, UnknownSession, UnknownAddress, MalformedAddress)
 """What means that there is no such resource, rather than that reading it failed."""

@@ -72,7 +72,7 @@ def _number(name: str, given: str | None, otherwise: int) -> int:
     if given is None:
         return otherwise
     if not (given.isascii() and given.isdigit() and len(given) < 19):
-        raise InvalidArgument(name, f"{given[:20]!r} is no number of bytes", "Give a whole number.")
+        raise InvalidArgument(name, f"{given[:20]!r} is no whole number of 1 to 18 digits", "Give one.")
     return int(given)
 
 
