@@ -1,8 +1,9 @@
 """What clients send as a JSON-RPC message, as the SDK can read it, on every transport.
 
 The SDK takes no lone surrogate, which JavaScript writes as an escape where a text was cut within a character,
-and takes a request whose id none may have for a notification: its sender would wait for ever. Nothing else is
-looked at here, and nothing is read that has neither.
+and takes a request whose id none may have for a notification: its sender would wait for ever. Nothing is read
+that has neither, but for what is asked over HTTP: by which id, in a session, and what is wrong with what the
+SDK has refused.
 """
 
 from __future__ import annotations
