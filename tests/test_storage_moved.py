@@ -11,6 +11,9 @@ import pytest
 from connecting import answered, asked, serving, text
 from mcp import Client
 
+from lcm_mcp.errors import StoreUnavailable
+from lcm_mcp.storage.connections import Store
+
 
 def _move(path: Path) -> None:
     path.rename(path.with_name("moved.db"))
@@ -36,8 +39,8 @@ async def test_a_file_that_was_taken_away_is_neither_written_nor_read(
                 assert refused.is_error
                 assert text(refused) == (
                     f"{store_path}: the file was moved, deleted or replaced while it was open, and nothing "
-                    "was written. Put it back, or start the command or the server again to use what is there "
-                    "now."
+                    "was written. Put it back; or end what uses it, move its -wal and -shm away as well, and "
+                    "start again."
                 )
 
 
@@ -51,3 +54,22 @@ async def test_a_file_that_was_put_back_is_written_again(store_path: Path) -> No
             assert (await asked(client, "lcm_append", session="s", entries=[entry])).is_error
             away.rename(store_path)
             assert (await answered(client, "lcm_append", session="s", entries=[entry]))["last_seq"] == 2
+
+
+async def test_the_log_of_a_file_that_was_taken_away_is_not_read_into_a_new_one(store_path: Path) -> None:
+    entry = {"role": "user", "content": "the harbour"}
+    with serving(store_path) as (port, running):
+        async with Client(f"http://127.0.0.1:{port}/mcp") as client:
+            await answered(client, "lcm_append", session="s", entries=[entry])
+            store_path.unlink()
+        running.terminate()
+        await anyio.to_thread.run_sync(running.wait)
+    with pytest.raises(StoreUnavailable) as refused:
+        Store.open(store_path)
+    assert str(refused.value) == (
+        f"{store_path}: the file is gone, and its log, with what was last written, is still there. Put the "
+        f"file back, or move {store_path.name}-wal and {store_path.name}-shm away to begin a new store."
+    )
+    for side in ("-wal", "-shm"):
+        store_path.with_name(store_path.name + side).unlink()
+    Store.open(store_path).close_now()

@@ -93,7 +93,7 @@ def check_in_place(db: apsw.Connection) -> None:
         raise StoreUnavailable(
             db.filename,
             "the file was moved, deleted or replaced while it was open, and nothing was written",
-            "Put it back, or start the command or the server again to use what is there now.",
+            "Put it back; or end what uses it, move its -wal and -shm away as well, and start again.",
         )
 
 
@@ -167,7 +167,9 @@ def _ensure(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not path.exists() or (path.is_file() and path.stat().st_size == 0):
-            _make(Path(os.path.realpath(path)))  # a link may lead to where nothing is yet
+            target = Path(os.path.realpath(path))  # a link may lead to where nothing is yet
+            _check_no_log(target)
+            _make(target)
     except OSError as error:
         raise StoreUnavailable(str(path), error.strerror or str(error), OTHER_FILE) from error
     if path.is_dir():
@@ -177,6 +179,24 @@ def _ensure(path: Path) -> None:
         raise StoreUnavailable(str(path), what, OTHER_FILE)
     if not os.access(path, os.R_OK | os.W_OK):
         raise StoreUnavailable(str(path), "no permission to read and write it", OTHER_FILE)
+
+
+def _check_no_log(path: Path) -> None:
+    """Raises StoreUnavailable where the log of a store that was taken away would be read into a new one.
+
+    A store that another process makes meanwhile is there before its log is.
+    """
+    log = path.with_name(f"{path.name}-wal")
+    try:
+        logged = log.stat().st_size
+    except FileNotFoundError:
+        return
+    if logged and is_missing(path):
+        raise StoreUnavailable(
+            str(path),
+            "the file is gone, and its log, with what was last written, is still there",
+            f"Put the file back, or move {log.name} and {path.name}-shm away to begin a new store.",
+        )
 
 
 def _make(path: Path) -> None:
