@@ -320,6 +320,20 @@ def test_grep_pages_and_marks_what_covers_a_hit(cli: Cli, tmp_path: Path) -> Non
     assert "No match" in cli.done("grep", "lighthouse")
 
 
+def test_what_a_search_advises_is_an_option_of_the_command(cli: Cli, tmp_path: Path) -> None:
+    cli.done("import", neutral_file(tmp_path / "t.jsonl", "the quay", "the lighthouse"))
+    cli.done("rewind", "e1")
+    nothing = " ".join(cli.done("grep", "lighthouse").split())
+    assert "1 match (--include-removed)" in nothing
+    assert "e2" in cli.done("grep", "lighthouse", "--include-removed")
+    assert "use --mode literal" in cli.refusal("grep", "(", "--mode", "regex")
+    refused = cli.refusal("grep", "quay", "--cursor", "no-such-page")
+    assert "without --cursor" in refused
+    assert "next_cursor" not in refused
+    unknown = " ".join(cli.done("context").split())
+    assert "The window is unknown: give --window or" in unknown
+
+
 def test_quiet_leaves_only_what_was_asked_for(cli: Cli) -> None:
     assert cli.done("--quiet", "import", _TINY) == ""
     assert cli.done("strategy", "lcm", "--quiet") == ""

@@ -93,7 +93,8 @@ def show_hits(out: Console, page: HitPage, pattern: str | None = None) -> None:
         for hit in page.near:
             _show_hit(out, hit, None)
     if not page.complete:
-        out.print(styled((f"The search did not come to its end: {one_line(page.reason or '')}", "yellow")))
+        why = one_line(as_commands(page.reason or ""))
+        out.print(styled((f"The search did not come to its end: {why}", "yellow")))
     if page.total is None:
         more = f"{len(page.hits)} shown of at least {page.at_least:,}."
         out.print(styled((more, "dim"))) if page.hits else None

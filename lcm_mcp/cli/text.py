@@ -32,6 +32,13 @@ _PIECE = re.compile(f"[{_WIDE}]|[^ {_WIDE}]+")
 
 _OPTIONS = {
     'with session "*"': "with --session '*'",
+    "(include_removed)": "(--include-removed)",
+    "or use mode literal": "or use --mode literal",
+    "without cursor for its first page, then pass next_cursor unchanged": (
+        "without --cursor for its first page, then give the --cursor that it names, unchanged,"
+    ),
+    "give window_tokens or": "give --window or",
+    "; next_cursor goes on from there": "; the --cursor below goes on from there",
     "(compact: never)": "(--compact never; give --compact auto)",
     "; lcm_append and prepare_context with append create one": "",
 }
