@@ -174,6 +174,18 @@ async def test_the_text_of_every_answer_says_all_that_the_structured_answer_says
             assert not missing, f"{missing[:3]} is not in\n{answer.text[:3000]}"
 
 
+async def test_a_search_without_a_hit_says_what_to_try(store_path: Path) -> None:
+    async with memory(store_path) as service:
+        await call(service, "lcm_append", session="s", entries=talk(1))
+        await call(service, "lcm_rewind", session="s", to="e0")
+        *_, searched, advice = (await call(service, "lcm_grep", pattern="pier 0")).text.splitlines()
+        assert "match (include_removed)" in searched
+        assert advice.startswith("Next: lcm_grep with other or fewer words")
+        assert "include_removed" in advice
+        found = await call(service, "lcm_grep", pattern="pier 0", include_removed=True)
+        assert found.structured["hits"]
+
+
 async def test_expand_gives_the_words_verbatim_and_set_apart(store_path: Path) -> None:
     async with memory(store_path) as service:
         await call(service, "lcm_append", session="s", entries=[{"role": "user", "content": _TRICK}])

@@ -79,6 +79,17 @@ def _total(page: HitPage) -> str:
     return f"at least {page.at_least} found"
 
 
+def _next(page: HitPage) -> str | None:
+    if page.hits or page.near:
+        return "Next: lcm_expand a ref for the whole row, lcm_describe its node for what it was part of."
+    if page.total is None:
+        return None  # the call that goes on comes behind
+    return (
+        'Next: lcm_grep with other or fewer words, mode words, session "*" or include_removed; lcm_sessions '
+        "for what is stored."
+    )
+
+
 def _render(page: HitPage) -> str:
     incomplete = None if page.complete else f"Incomplete: {page.reason or 'the search ended early'}"
     return paragraph(
@@ -87,9 +98,7 @@ def _render(page: HitPage) -> str:
         *map(_line, page.hits),
         "Not matches, but these hold all its words:" if page.near else None,
         *map(_line, page.near),
-        "Next: lcm_expand a ref for the whole row, lcm_describe its node for what it was part of."
-        if page.hits or page.near
-        else None,
+        _next(page),
     )
 
 
