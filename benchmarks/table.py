@@ -41,7 +41,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        return None if self.floor is None else self.value / self.floor.value
+        return self.value / self.floor.value if self.floor and self.floor.value else None
 
     @property
     def held(self) -> bool | None:
