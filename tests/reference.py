@@ -79,10 +79,9 @@ def _fields(schema: Mapping[str, Any]) -> str:
 
 
 def _inner(schema: Mapping[str, Any]) -> str:
-    """The fields of the objects that a field holds; of a list's objects they are told in words."""
-    words = re.sub(r"\{.*?\}", "", schema.get("items", {}).get("description", ""))
-    held = (schema, *schema.get("anyOf", ()))
-    found = next((each["required"] for each in held if "required" in each), re.findall(r"(\w+):", words))
+    """The fields of the objects that a field holds."""
+    held = (schema, *schema.get("anyOf", ()), schema.get("items", {}))
+    found = next((each["required"] for each in held if "required" in each), ())
     return f" ({', '.join(found)})" if found else ""
 
 

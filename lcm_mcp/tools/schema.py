@@ -3,9 +3,9 @@
 Pydantic's own derivation does not end on the recursive type of arbitrary JSON, so the few shapes
 that answers are built from are read here: dataclasses, tuples, literals, optional values, scalars,
 JSON. Every field is required, since every answer names all of them; a shape not known is an error
-when the server starts, not a schema that promises nothing. What a list holds many of, such as hits, is told
-in words, field by field: some clients check an answer in Python, and would take longer for that than the call
-takes.
+when the server starts, not a schema that promises nothing. What a list holds many of, such as hits, has its
+fields named, and their types in words: some clients check an answer in Python, field by field, and would take
+longer for that than the call takes.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def _schema(hint: Any) -> Schema:
 
 
 def _item(hint: Any) -> Schema:
-    """An item of a list; an object by what its fields, which are always all there, hold in words."""
+    """An item of a list; an object by the names of its fields, and what they hold in words."""
     if not is_dataclass(hint):
         return _schema(hint)
     whole = answer_schema(cast("type", hint))
     told = "; ".join(f"{name}: {_words(field)}" for name, field in whole["properties"].items())
-    return {"type": "object", "description": told}
+    return {"type": "object", "description": told, "required": whole["required"]}
 
 
 def _words(schema: Schema) -> str:
