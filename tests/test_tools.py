@@ -103,6 +103,12 @@ def test_the_schema_of_an_answer_names_one_type_at_a_time(tool: Any) -> None:
     assert '"type": "object"' in json.dumps(tool.output_schema)
 
 
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.name)
+def test_no_argument_is_to_be_repeated_in_a_header(tool: Any) -> None:
+    """The server looks for none, see building."""
+    assert "x-mcp-header" not in json.dumps(tool.input_schema).lower()
+
+
 def test_limits_are_published_as_the_contract_has_them() -> None:
     def limits(tool: str, argument: str) -> list[object]:
         schema = BY_NAME[tool].input_schema["properties"][argument]

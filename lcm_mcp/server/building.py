@@ -8,7 +8,6 @@ Refused: a tool that does not exist, naming those that do; anything about transp
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import mcp_types as types
@@ -101,7 +100,7 @@ def build_supplied(supply: Supply, toolset: ToolsetName, calls: Calls) -> Server
             "resources/list": _FIXED,
             "resources/templates/list": _FIXED,
         },
-        get_tool_input_schema=offered.schema,
+        get_tool_input_schema=_in_headers,
         on_list_tools=offered.listed,
         on_list_resources=list_resources,
         on_list_resource_templates=list_templates,
@@ -125,10 +124,7 @@ class _Offered:
         self._calls = calls
         self._toolset: ToolsetName = toolset
         self._published = told.toolset(toolset)
-        self._schemas = {tool.name: tool.input_schema for tool in self._published}
-
-    def schema(self, name: str) -> Mapping[str, Any] | None:
-        return self._schemas.get(name)
+        self._names = [tool.name for tool in self._published]
 
     async def listed(
         self, _context: Context, _params: types.PaginatedRequestParams | None
@@ -137,8 +133,8 @@ class _Offered:
 
     async def call(self, context: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         """A CallToolResult as it is sent: the SDK's model would be read from this and written to it again."""
-        if params.name not in self._schemas:
-            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._schemas)}."
+        if params.name not in self._names:
+            message = f"There is no tool {params.name[:80]!r}. The tools are {', '.join(self._names)}."
             raise MCPError(code=types.INVALID_PARAMS, message=message)
         remedy = "Ask for less, or try again; entries with an entry_id are not stored twice."
         try:
@@ -162,6 +158,11 @@ class _Offered:
         if not tool.effects.read_only:  # what only reads has nothing to report before it is done
             service = service.reporting(_progress(context))
         return await tool.call(service, params.arguments or {})
+
+
+def _in_headers(_tool: str) -> None:
+    """The schema in which the SDK looks, at each call, for arguments that clients repeat in headers: of ours
+    none is."""
 
 
 def _text(text: str) -> dict[str, Any]:

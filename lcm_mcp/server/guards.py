@@ -161,15 +161,15 @@ class WholeBody:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
             return await self._app(scope, receive, send)
+        body = None
         try:
-            with anyio.fail_after(limits.BODY_S):
+            with anyio.move_on_after(limits.BODY_S) as time:
                 body = await _body(scope, receive)
         except ClientDisconnect:
             return None
-        except TimeoutError:
-            return await refused(408, f"The request's body did not come within {limits.BODY_S:g} s.")(
-                scope, receive, send
-            )
+        if time.cancelled_caught:
+            sentence = f"The request's body did not come within {limits.BODY_S:g} s."
+            return await refused(408, sentence)(scope, receive, send)
         if body is None:
             sentence = f"The request is larger than {limits.MOST_BODY_BYTES} bytes. Send it in parts."
             return await refused(413, sentence)(scope, receive, send)

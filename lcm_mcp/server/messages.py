@@ -33,7 +33,7 @@ def readable(message: bytes) -> bytes:
     """The message, its lone surrogates replaced where it has any, without the byte order mark that PowerShell
     puts before what it pipes."""
     message = message.removeprefix(BOM_UTF8)
-    if _LONE.search(message):
+    if b"\\u" in message and _LONE.search(message):
         with suppress(ValueError, RecursionError):
             given = json.dumps(json.loads(message.decode(errors="replace")), ensure_ascii=False)
             if (whole := sound(given)) != given:
