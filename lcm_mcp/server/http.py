@@ -10,11 +10,11 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import anyio
+import anyio.abc
 import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
@@ -76,25 +76,29 @@ class _SseEndpoint:
             self._open -= 1
 
     async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
         options = self._server.create_initialization_options()
-        async with (
-            self._transport.connect_sse(scope, receive, send) as (incoming, outgoing),
-            anyio.create_task_group() as tasks,
-        ):
+        async with self._transport.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await self._server.run(_Posted(incoming.receive, incoming.aclose), outgoing, options)
 
-            async def pass_in() -> None:
-                """Hand on what the client sends, until it leaves or nothing came for too long."""
-                async with to_server, incoming:
-                    with anyio.CancelScope() as idle, suppress(anyio.BrokenResourceError):
-                        idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
-                        async for item in incoming:
-                            idle.deadline = anyio.current_time() + limits.STREAM_IDLE_S
-                            await to_server.send(item)
 
-            tasks.start_soon(pass_in)
-            await self._server.run(from_client, outgoing, options)
-            tasks.cancel_scope.cancel()
+class _Posted(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
+    """What a client posts to its stream; its end comes, too, where nothing was posted for too long."""
+
+    def __init__(
+        self,
+        following: Callable[[], Awaitable[SessionMessage | Exception]],
+        close: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._following = following
+        self._close = close
+
+    async def receive(self) -> SessionMessage | Exception:
+        with anyio.move_on_after(limits.STREAM_IDLE_S):
+            return await self._following()
+        raise anyio.EndOfStream
+
+    async def aclose(self) -> None:
+        await self._close()
 
 
 class _Messages:
