@@ -80,3 +80,9 @@ def in_pieces(size: int) -> Iterable[bytes]:
     """A body of that many bytes whose length nobody declares."""
     whole = json.dumps("x" * (size - 2)).encode()
     return (whole[start : start + 1000] for start in range(0, size, 1000))
+
+
+def posting_to(events: HTTPResponse) -> str:
+    """Where a client posts to, as the stream that it has opened tells it first."""
+    assert events.readline() == b"event: endpoint\r\n"
+    return events.readline().decode().removeprefix("data: ").strip()

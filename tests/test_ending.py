@@ -12,7 +12,7 @@ from typing import Literal
 import anyio
 import pytest
 from connecting import ERAS, OPENING, Era, asked, serving, text, tool
-from knocking import knock, open_session, session_of, stream
+from knocking import knock, open_session, posting_to, session_of, stream
 from mcp import Client
 from mcp.client.sse import sse_client
 
@@ -106,8 +106,7 @@ def test_clients_that_do_not_read_or_write_on_are_dropped_without_a_trace(store_
         socket.create_connection(("127.0.0.1", port), timeout=20) as halting,
     ):
         halting.sendall(b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{")
-        assert sse.readline() == b"event: endpoint\r\n"
-        route = sse.readline().decode().removeprefix("data: ").strip()
+        route = posting_to(sse)
         said = [*OPENING.splitlines(), tool(1, "lcm_append", session="s", entries=[long] * 20)]
         asking = [tool(n, "lcm_expand", session="s", id="e1..e20", max_bytes=140_000) for n in range(2, 40)]
         for message in (*said, *asking):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from connecting import OPENING, line, serving, tool
-from knocking import knock, open_session, session_of, stream
+from knocking import knock, open_session, posting_to, session_of, stream
 
 _SLOW = """
 import anyio, os, sys
@@ -35,8 +35,7 @@ def test_what_comes_for_a_client_that_has_left_is_no_fault(store_path: Path) -> 
     with serving(store_path, before=_slow(go_on)) as (port, running):
         assert running.stderr is not None
         with stream(port) as events:
-            assert events.readline() == b"event: endpoint\r\n"
-            route = events.readline().decode().removeprefix("data: ").strip()
+            route = posting_to(events)
             for said in (*OPENING.splitlines(), tool(1, "lcm_sessions")):
                 assert knock(port, "POST", route, said.encode()).status == 202
             assert running.stderr.readline() == "asked\n"

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from connecting import answered, serving
-from knocking import in_pieces, knock, open_session, ping, session_of, stream
+from connecting import OPENING, answered, line, serving, tool
+from knocking import in_pieces, knock, open_session, ping, posting_to, session_of, stream
 from mcp import Client
 
 from lcm_mcp.server.http import listening
@@ -201,3 +201,24 @@ def test_the_second_part_of_an_answer_does_not_wait_until_the_first_is_acknowled
         listener.accept()[0] as taken,
     ):
         assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_a_client_that_does_not_read_its_stream_is_left_once_too_much_waits_for_it(store_path: Path) -> None:
+    long = {"role": "user", "content": "the harbour of Kyrenia " * 6_000}
+    with (
+        serving(store_path, before=LIMITS.format("MOST_UNREAD", 20)) as (port, running),
+        stream(port, receive_bytes=4_000) as unread,
+    ):
+        route = posting_to(unread)
+        said = [*OPENING.splitlines(), tool(1, "lcm_append", session="s", entries=[long] * 20)]
+        for message in said:
+            assert knock(port, "POST", route, message.encode()).status == 202
+        asking = (tool(n, "lcm_expand", session="s", id="e1..e20", max_bytes=140_000) for n in range(2, 200))
+        until(lambda: knock(port, "POST", route, next(asking).encode()).status == 404)
+        with stream(port) as other:
+            ping_there = knock(port, "POST", posting_to(other), line("ping", {}, 1).encode())
+            assert ping_there.status == 202
+        running.terminate()
+        assert running.wait(timeout=20) == 0
+        assert running.stderr is not None
+        assert running.stderr.read() == ""

@@ -10,17 +10,14 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any, Final, cast
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Final, cast
 
-import anyio.abc
 import uvicorn
-from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.shared.message import SessionMessage
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -42,10 +39,10 @@ from lcm_mcp.server.guards import (
     WholeBody,
     is_loopback,
     same_site,
-    unavailable,
 )
 from lcm_mcp.server.inspector import inspector_routes
 from lcm_mcp.server.limits import Calls
+from lcm_mcp.server.sse import EventStreams, Messages
 
 if TYPE_CHECKING:
     from lcm_mcp.service import Service
@@ -53,63 +50,6 @@ if TYPE_CHECKING:
 
 _CLOSING_S: Final = 2
 """How long open streams may take to be closed."""
-
-
-class _SseEndpoint:
-    """A client's event stream: one conversation, over the store that all share, until it was long idle."""
-
-    def __init__(self, server: Server[dict[str, Any]], transport: SseServerTransport) -> None:
-        self._server = server
-        self._transport = transport
-        self._open = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET":  # HEAD, which routes take along, would hold a stream that nobody reads
-            return await Response(status_code=405, headers={"Allow": "GET"})(scope, receive, send)
-        if self._open >= limits.MOST_SESSIONS:
-            sentence = f"{self._open} event streams are open, and no more are taken. Try again in a while."
-            return await unavailable(sentence)(scope, receive, send)
-        self._open += 1
-        try:
-            await self._converse(scope, receive, send)
-        finally:
-            self._open -= 1
-
-    async def _converse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        options = self._server.create_initialization_options()
-        async with self._transport.connect_sse(scope, receive, send) as (incoming, outgoing):
-            await self._server.run(_Posted(incoming.receive, incoming.aclose), outgoing, options)
-
-
-class _Posted(anyio.abc.ObjectReceiveStream[SessionMessage | Exception]):
-    """What a client posts to its stream; its end comes, too, where nothing was posted for too long."""
-
-    def __init__(
-        self,
-        following: Callable[[], Awaitable[SessionMessage | Exception]],
-        close: Callable[[], Awaitable[None]],
-    ) -> None:
-        self._following = following
-        self._close = close
-
-    async def receive(self) -> SessionMessage | Exception:
-        with anyio.move_on_after(limits.STREAM_IDLE_S):
-            return await self._following()
-        raise anyio.EndOfStream
-
-    async def aclose(self) -> None:
-        await self._close()
-
-
-class _Messages:
-    """What is posted to an event stream; whose client has left meanwhile needs it no more."""
-
-    def __init__(self, transport: SseServerTransport) -> None:
-        self._transport = transport
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-            await self._transport.handle_post_message(scope, receive, send)
 
 
 class _StreamableEndpoint:
@@ -163,8 +103,8 @@ def http_app(
     token = service.work.settings.token
     return Starlette(
         routes=[
-            Route("/sse", endpoint=_SseEndpoint(server, sse), methods=["GET"]),
-            Mount("/messages/", app=Readable(_Messages(sse))),
+            Route("/sse", endpoint=EventStreams(server, sse), methods=["GET"]),
+            Mount("/messages/", app=Readable(Messages(sse))),
             Route("/mcp", endpoint=Readable(OneEach(_StreamableEndpoint(manager)))),
             Route("/health", endpoint=_health, methods=["GET"]),
             *inspector_routes(service, calls),

@@ -33,6 +33,8 @@ IDLE_S: Final = 30 * 60.0
 """A session of streamable HTTP without a request ends after this; its client opens another by itself."""
 STREAM_IDLE_S: Final = 12 * 3600.0
 """An event stream on which nothing was asked ends after this; many clients do not come back by themselves."""
+MOST_UNREAD: Final = 200
+"""Messages that wait for the client of an event stream to read it; each may be an answer of 400 KB."""
 RETRY_AFTER_S: Final = 30
 SILENCE_S: Final = 60.0
 """A connection that has not sent a whole request head by then is closed."""
