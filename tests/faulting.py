@@ -96,6 +96,9 @@ class LoneStore(Store):
                 raise StoreClosed
             return connections._in_transaction(self._writer, "BEGIN", job)  # pyright: ignore[reportPrivateUsage]
 
+    def _read_at_once(self, job: Callable[[apsw.Connection], T]) -> tuple[T]:
+        return (self._read_now(job),)
+
     def close_now(self) -> None:
         # SQLite passes over what fails as it closes a file; apsw tells what our file system raised.
         with suppress(apsw.Error):
