@@ -22,6 +22,25 @@ def cli(capsys: pytest.CaptureFixture[str], store_path: Path) -> Cli:
     return Cli(capsys, store_path)
 
 
+def test_a_folder_without_a_file_of_the_format_that_was_said_is_not_followed(
+    cli: Cli, tmp_path: Path
+) -> None:
+    folder = tmp_path / "talks"
+    folder.mkdir()
+    neutral_file(folder / "one.jsonl", "the harbour")
+    refused = cli.refusal("import", folder, "--format", "codex")
+    assert "nothing in it is of the format codex. It looks like neutral: import it as that." in refused
+    neutral_file(folder / "two.jsonl", "the quay")
+    assert "no session yet" in cli.refusal("grep", "quay")
+    assert _following(cli) == "0 files are followed"
+    cli.done("import", folder)
+    assert _following(cli) == "2 files are followed"
+
+
+def _following(cli: Cli) -> str:
+    return next(check["detail"] for check in cli.answer("doctor")["checks"] if check["name"] == "following")
+
+
 def test_help_names_every_command(cli: Cli) -> None:
     text = cli.done("--help")
     for name in (

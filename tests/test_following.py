@@ -10,8 +10,10 @@ import pytest
 from growing import add, caught_up, look, said, texts
 from stores import serving
 
+from lcm_mcp.errors import ImportRefused
 from lcm_mcp.service import Service
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
+from lcm_mcp.transcript import followed
 
 
 async def following(service: Service, path: Path, *lines: bytes, session: str | None = None) -> None:
@@ -230,11 +232,37 @@ async def test_a_file_imported_by_mistake_as_what_it_is_not_is_followed_as_befor
     path = tmp_path / "talk.jsonl"
     async with serving(store_path) as service:
         await following(service, path, said("one"), said("one"))
-        mistaken = await service.import_file(path, "codex")
-        assert mistaken.sessions == ()
+        with pytest.raises(ImportRefused, match="It looks like neutral: import it as that"):
+            await service.import_file(path, "codex")
         add(path, said("two"))
         await caught_up(service)
         assert await texts(service) == ["one", "one", "two"]
+
+
+async def test_a_file_of_another_format_than_was_said_is_refused_and_not_followed(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = tmp_path / "talk.jsonl"
+    path.write_bytes(said("one"))
+    async with serving(store_path) as service:
+        for _ in range(2):
+            with pytest.raises(ImportRefused, match="It looks like neutral: import it as that"):
+                await service.import_file(path, "codex")
+        assert await service.work.store.read(followed.every) == []
+        await service.import_file(path)
+        add(path, said("two"))
+        await caught_up(service)
+        assert await texts(service) == ["one", "two"]
+
+
+async def test_a_file_that_only_begins_is_followed_in_the_format_that_was_said(
+    tmp_path: Path, store_path: Path
+) -> None:
+    path = tmp_path / "rollout.jsonl"
+    path.write_bytes(b'{"type": "session_meta", "payload": {"id": "s", "cwd": "/p"}}\n')
+    async with serving(store_path) as service:
+        assert (await service.import_file(path, "codex")).sessions == ()
+        assert [file.path for file in await service.work.store.read(followed.every)] == [str(path)]
 
 
 async def test_a_file_imported_without_following_is_not_read_on(tmp_path: Path, store_path: Path) -> None:

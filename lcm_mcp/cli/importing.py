@@ -161,7 +161,9 @@ async def _import_all(
         outcomes.append(outcome)
         if wish.shown:
             show_outcome(console(), outcome)
-    for folder in folders if wish.follow else ():
+    # In a folder without a file of the format that was said, there is none to wait for.
+    sought = wish.follow and (wish.format == "auto" or not refused or bool(outcomes))
+    for folder in folders if sought else ():
         await service.follow_folder(folder, wish.format, wish.session, wish.fold)
     with progress("index", wish.shown, "texts left") as on_left:
         await service.index(on_left)

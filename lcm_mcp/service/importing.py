@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio.to_thread
 import apsw
 
-from lcm_mcp.errors import InvalidArgument
+from lcm_mcp.errors import ImportRefused, InvalidArgument
 from lcm_mcp.service import rereading
 from lcm_mcp.service.answers import Imported, ImportOutcome
 from lcm_mcp.service.intake import Fed, Intake, look, masking_of, store_batch
@@ -40,7 +40,8 @@ async def import_file(
     on_rows: Callable[[int], None] | None,
     follow: bool,
 ) -> ImportOutcome:
-    """Read a transcript file into its sessions. Raises ImportRefused where the file is none."""
+    """Read a transcript file into its sessions. Raises ImportRefused where the file is none, or of another
+    format than was said."""
     name = format if format != "auto" else await anyio.to_thread.run_sync(detect, path)
     if name not in FORMATS:
         raise InvalidArgument(
@@ -65,10 +66,28 @@ async def import_file(
                 on_rows(sum(fed.added for fed in intake.fed.values()))
     if record is not None and not live:
         await rereading.finish(work, record)
-    if before is not None and not intake.fed:
-        await work.store.write(followed.follow, place, before)
+    if not intake.fed:
+        await _found_nothing(work, path, name, record, before)
     imported = tuple([await _imported(work, fed, fold) for fed in intake.fed.values()])
     return ImportOutcome(_account(batches.report(), imported), imported, batches.masked)
+
+
+async def _found_nothing(
+    work: Workplace, path: Path, name: str, record: Followed | None, before: Wish | None
+) -> None:
+    """Follow a file as before in which nothing of a format was. Raises ImportRefused where it has another."""
+    if record is not None and before is not None:
+        await work.store.write(followed.follow, record.path, before)
+    try:
+        other = await anyio.to_thread.run_sync(detect, path)
+    except ImportRefused:
+        return
+    if other == name:
+        return
+    if record is not None and before is None:
+        await work.store.write(followed.leave, record)
+    problem, remedy = f"nothing in it is of the format {name}", f"It looks like {other}: import it as that."
+    raise ImportRefused(str(path), problem, remedy)
 
 
 @contextmanager

@@ -259,6 +259,14 @@ def note_trouble(db: apsw.Connection, file: Followed, trouble: str, facts: Facts
     )
 
 
+def leave(db: apsw.Connection, file: Followed) -> None:
+    """Know a file no more that has fed nothing."""
+    db.execute(
+        "DELETE FROM followed WHERE id = ?1 AND NOT EXISTS(SELECT 1 FROM followed_session WHERE file = ?1)",
+        (file.id,),
+    )
+
+
 def feed(db: apsw.Connection, file: Followed, session: SessionId) -> None:
     """Note that a file feeds a session."""
     db.execute(
