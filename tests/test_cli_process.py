@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -94,6 +95,22 @@ def test_a_full_disk_is_told_in_one_line(tmp_path: Path) -> None:
         assert ended.returncode == 1
         told = "lcm-mcp: The output: No space left on device. Make room there, then run it again.\n"
         assert ended.stderr.decode() == told
+
+
+@on_posix
+def test_a_limit_on_the_size_of_files_is_told_in_one_line_and_nothing_is_lost(tmp_path: Path) -> None:
+    talk = neutral_file(tmp_path / "talk.jsonl", *("quay " * 4000 for _ in range(60)))
+    ours = ["--db", str(tmp_path / "lcm.sqlite")]
+    assert fresh([*ours, "import", str(_TINY)]).returncode == 0
+    importing = [sys.executable, "-m", "lcm_mcp", *ours, "import", str(talk)]
+    limited = ["sh", "-c", 'ulimit -f 1000; exec "$@"', "sh", *importing]
+    ended = subprocess.run(limited, capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stderr.count("\n")) == (1, 1)
+    assert "a limit on the size of files (ulimit -f), and repeat the call; nothing was lost." in ended.stderr
+    assert fresh(importing[3:]).returncode == 0
+    stored = json.loads(fresh([*ours, "sessions", "--json"]).stdout)["sessions"]
+    assert [(one["source"], one["rows"]) for one in stored][:1] == [("import:neutral", 60)]
+    assert len(stored) == 2
 
 
 def test_alone_without_a_terminal_it_serves_stdio(tmp_path: Path) -> None:

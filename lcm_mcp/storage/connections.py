@@ -330,6 +330,12 @@ _REASONS: Final[tuple[tuple[type[apsw.Error], str, str], ...]] = (
     (apsw.FullError, "the disk is full", "Free some space and repeat the call; nothing was lost."),
     (apsw.ReadOnlyError, "the file or its folder is read-only", "Make it writable or use --db."),
     (apsw.CantOpenError, "the file cannot be opened", "Check its folder and permissions, or use --db."),
+    (
+        apsw.IOError,
+        "the system failed to read or write the file",
+        "Look for a failing disk, a quota or a limit on the size of files (ulimit -f), and repeat the call; "
+        "nothing was lost.",
+    ),
 )
 
 
