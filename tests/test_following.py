@@ -10,8 +10,10 @@ import pytest
 from growing import add, caught_up, look, said, texts
 from stores import serving
 
-from lcm_mcp.errors import ImportRefused
+from lcm_mcp.errors import ImportRefused, SessionForgotten
+from lcm_mcp.ids import SessionId
 from lcm_mcp.service import Service
+from lcm_mcp.service.passes import Compacted, Progress
 from lcm_mcp.service.requests import GrepQuery, PrepareQuery
 from lcm_mcp.transcript import followed
 
@@ -210,6 +212,31 @@ async def test_a_server_reads_on_what_no_read_had_time_for(tmp_path: Path, store
         with anyio.fail_after(10):
             while await look(service) is not None:
                 await anyio.sleep(0.02)
+
+
+async def test_a_server_that_ends_while_it_reads_on_ends_well(tmp_path: Path, store_path: Path) -> None:
+    path = tmp_path / "talk.jsonl"
+    async with serving(store_path) as service, anyio.create_task_group() as tasks:
+        read_on = anyio.Event()
+
+        async def pass_that_goes_on(_progress: Progress, _deadline: float) -> Compacted:
+            await read_on.wait()
+            raise SessionForgotten(SessionId(99))
+
+        async def end_once_all_is_read() -> None:
+            while len(await texts(service)) < 4002 or await look(service) is not None:
+                await anyio.sleep(0.02)
+            read_on.set()
+
+        async with service.running(finish=True):
+            service.background.start(SessionId(99), pass_that_goes_on)
+            await following(service, path, said("one"))
+            add(path, *(said(f"line {n} " + "word " * 2000) for n in range(4000)), said("x" * 9_000_000))
+            assert "read beside the requests now" in (await look(service) or "")
+            before = len(await texts(service))
+            while len(await texts(service)) == before:
+                await anyio.sleep(0.01)
+            tasks.start_soon(end_once_all_is_read)
 
 
 async def test_a_busy_store_is_not_waited_for(tmp_path: Path, store_path: Path) -> None:

@@ -155,7 +155,8 @@ async def catch_up_all(work: Workplace) -> Mapping[str, int]:
 
 
 def _fold_beside(work: Workplace, now: _Round) -> None:
-    for grown in now.grown:
+    """Fold what has grown, where passes still live beside the requests: they may have ended meanwhile."""
+    for grown in now.grown if work.background.hosts else ():
         work.background.start(grown, partial(fold_beside, work, grown))
 
 

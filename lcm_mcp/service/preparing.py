@@ -226,6 +226,8 @@ async def _beside(
         found: Progress | None = await work.store.read(settled, work, wanted)
         if found is not None:
             return judged
+        if not work.background.hosts:  # any more
+            return await _waited(work, wanted, query, judged, deadline)
         work.background.start(wanted.session, partial(compact, work, wanted), judged.view.leaf)
     return replace(judged, regime="async")
 
