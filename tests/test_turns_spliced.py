@@ -45,6 +45,18 @@ async def test_a_turn_is_given_its_new_messages_only(store_path: Path, form: For
         assert (answer.messages, answer.fragment, answer.next_cursor) == ((), None, None)
 
 
+async def test_what_is_kept_begins_at_a_row_that_is_shown(store_path: Path) -> None:
+    """After a rewind to before the first row, that is another one."""
+    async with using(store_path) as service:
+        await hold(service, asking(append=turns(1, 2)))
+        await service.rewind("e0", KEY)
+        held = await hold(service, asking(append=turns(3, 4)))
+        same = await next_turn(service, held)
+        grown = await next_turn(service, held, append=turn("turn 5"))
+        told = [(now.answer.change, now.answer.keep_from) for now in (same, grown)]
+        assert told == [("none", "e5"), ("splice", "e5")]
+
+
 async def test_a_last_message_that_grows_is_given_again(store_path: Path) -> None:
     async with using(store_path) as service:
         held = await hold(service, asking(append=turns(1, 3), format="anthropic"))

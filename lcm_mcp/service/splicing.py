@@ -25,7 +25,7 @@ from lcm_mcp.projection.model import Message, Notes, Rendered
 from lcm_mcp.projection.wire import begins_message
 from lcm_mcp.service.answers import Format
 from lcm_mcp.service.prepared import Wire
-from lcm_mcp.service.viewing import View, named_view, rendered
+from lcm_mcp.service.viewing import View, first_row, named_view, rendered
 from lcm_mcp.transcript import store
 from lcm_mcp.transcript.model import RowMark, ToolCall
 from lcm_mcp.transcript.path import Path
@@ -123,7 +123,7 @@ def change_since(db: apsw.Connection, view: View, form: Format, held: Held | Non
     """What a client that holds `held` needs to have `view`; all of it where that keeps nothing."""
     change: Change | None = None
     if held is not None and held.view.name == view.name:
-        change = _kept(view, held, held.wire.messages, (), held.wire)
+        change = _kept(db, view, held, held.wire.messages, (), held.wire)
     elif held is not None and form in DIALECTS:  # a text is one message, and never the same
         change = _later(db, view, held)
     return change if change is not None and change.keep else _whole(db, view, form)
@@ -194,12 +194,14 @@ def _grown(db: apsw.Connection, view: View, held: Held) -> Change | None:
     renamed = held.wire.renamed or bool(new.notes.renamed_calls)
     wire = Wire(form, total, renamed, _marks(view, form, total, marks))
     pieces = [Piece(before + place, message) for place, message in enumerate(new.messages) if place >= same]
-    return replace(_kept(view, held, before + same, pieces, wire), notes=new.notes)
+    return replace(_kept(db, view, held, before + same, pieces, wire), notes=new.notes)
 
 
-def _kept(view: View, held: Held, keep: int, pieces: Sequence[Piece], wire: Wire) -> Change:
-    first = f"e{view.floor}" if view.tail_rows else None
-    return Change(pieces, wire, held=held, keep=keep, keep_from=first)
+def _kept(
+    db: apsw.Connection, view: View, held: Held, keep: int, pieces: Sequence[Piece], wire: Wire
+) -> Change:
+    first = first_row(Path(db, view.session.id, view.leaf), view) if view.tail_rows else None
+    return Change(pieces, wire, held=held, keep=keep, keep_from=None if first is None else f"e{first}")
 
 
 def _last_border(db: apsw.Connection, view: View, latest: Seq) -> Seq | None:

@@ -95,7 +95,7 @@ class Outline:
 def outline(db: apsw.Connection, view: View) -> Outline:
     """Raises SessionForgotten where the session went since the view was read."""
     sessions.existing(db, view.session.id)
-    first = _first(Path(db, view.session.id, view.leaf), view) or Seq(0)
+    first = first_row(Path(db, view.session.id, view.leaf), view) or Seq(0)
     opening = store.read_row(db, view.session.id, first) if first else None
     return Outline(
         [] if view.cut is None else quote_blocks(db, view.session.id, view.cut.quotes),
@@ -109,7 +109,7 @@ def outline(db: apsw.Connection, view: View) -> Outline:
 def rendered(db: apsw.Connection, view: View, form: Format, start: Seq | None = None) -> Rendered:
     """The messages of a view, image bytes included; or of its end, from a row on that begins a message."""
     path = Path(db, view.session.id, view.leaf)
-    first = start or _first(path, view)
+    first = start or first_row(path, view)
     segments = () if first is None else path.between(first, view.leaf)
     tail = [
         TailRow(f"e{row.seq}", row) for row in store.read_rows(db, view.session.id, segments, images=True)
@@ -119,7 +119,8 @@ def rendered(db: apsw.Connection, view: View, form: Format, start: Seq | None = 
     return render(Projection(view.history, tail), form)
 
 
-def _first(path: Path, view: View) -> Seq | None:
+def first_row(path: Path, view: View) -> Seq | None:
+    """The first row of the tail, on the path to the view's leaf; None where there is none."""
     return path.after(Seq(0)) if view.cut is None else view.cut.tail_from
 
 
